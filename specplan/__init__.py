@@ -1,0 +1,59 @@
+"""specplan: does speculative decoding pay on your hardware, and with which tree?
+
+>>> import specplan as sp
+>>> r = sp.roofline(sp.load_hardware("a100-80gb-sxm"), sp.ModelSpec.from_params(13e9))
+>>> round(r.pass_s * 1e3, 2), round(r.crossover_tokens)
+(12.75, 153)
+>>> best = sp.fastest_tree(sp.Independent(0.6), verify_s=[0.01275] * 15, max_nodes=14, max_depth=8)
+>>> best.tree.widths, round(best.tau, 3)
+((3, 5, 4, 1, 1), 3.382)
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+__version__ = "0.1.0"
+
+if TYPE_CHECKING:
+    from .acceptance import Chain, DepthTable, Independent, Mixture, Paths, Positional
+    from .cost import Cost, Load, pass_cost
+    from .curve import Curve, read_curve
+    from .errors import CheckFailed, DoesNotFit, EnvironmentProblem, InputError, SpecplanError
+    from .hardware import Hardware, hardware_names, load_hardware
+    from .model import ModelSpec, load_model, model_names
+    from .optimize import Frontier, best_trees, evaluate, fastest_tree
+    from .plan import Costs, Limits, Plan, plan
+    from .roofline import PassTime, PassTimer, Roofline, pass_time, roofline
+    from .simulate import simulate
+    from .tree import TokenTree
+
+# public name -> module; imported when first used, so that `import specplan` costs nothing
+_PUBLIC = {
+    **dict.fromkeys(("Independent", "Positional", "DepthTable", "Chain", "Paths", "Mixture"), "acceptance"),
+    **dict.fromkeys(("Cost", "Load", "pass_cost"), "cost"),
+    **dict.fromkeys(("Curve", "read_curve"), "curve"),
+    **dict.fromkeys(("SpecplanError", "InputError", "CheckFailed", "DoesNotFit", "EnvironmentProblem"), "errors"),
+    **dict.fromkeys(("Hardware", "hardware_names", "load_hardware"), "hardware"),
+    **dict.fromkeys(("ModelSpec", "load_model", "model_names"), "model"),
+    **dict.fromkeys(("Frontier", "best_trees", "evaluate", "fastest_tree"), "optimize"),
+    **dict.fromkeys(("Costs", "Limits", "Plan", "plan"), "plan"),
+    **dict.fromkeys(("PassTime", "PassTimer", "Roofline", "pass_time", "roofline"), "roofline"),
+    "simulate": "simulate",
+    "TokenTree": "tree",
+}
+__all__ = sorted([*_PUBLIC, "__version__"])
+
+
+def __getattr__(name: str) -> object:
+    if name not in _PUBLIC:
+        raise AttributeError(f"module 'specplan' has no attribute {name!r}")
+    from importlib import import_module
+
+    value = getattr(import_module(f".{_PUBLIC[name]}", __name__), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return __all__
