@@ -1,0 +1,196 @@
+"""Finding profiles: the data folder, names and aliases, one file read at a time.
+
+With over a hundred profiles, a name is first taken as a file name; otherwise the heads of all files
+(name, aliases, default_for) are searched as text, and only files that hit are read.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from .errors import InputError, did_you_mean, nearest
+from .hardware import DefaultsFile, Hardware, KindDefaults
+from .yaml_text import keys_at, load_as, read_file
+
+GIVEN = "given by the user"
+
+
+def folder() -> Path:
+    """The data folder: beside the package in a checkout, inside it once installed."""
+    package = Path(__file__).resolve().parent
+    beside = package.parent / "hardware"
+    return beside if (beside / "_defaults.yaml").is_file() else package / "_data" / "hardware"
+
+
+def names() -> list[str]:
+    """Names of the bundled devices, sorted."""
+    return sorted(name[:-5] for name in os.listdir(folder()) if name.endswith(".yaml") and not name.startswith("_"))
+
+
+def fold(name: str) -> str:
+    """What two equal names have in common: case, blanks and underscores do not count.
+
+    >>> fold("NVIDIA A100-SXM4_80GB ")
+    'nvidia-a100-sxm4-80gb'
+    """
+    return re.sub(r"[\s_]+", "-", name.strip().casefold())
+
+
+def load(name_or_path: str | Path) -> Hardware:
+    """See `hardware.load_hardware`."""
+    text = str(name_or_path)
+    if isinstance(name_or_path, Path) or text.lower().endswith((".yaml", ".yml")):
+        return read(text)
+    found = _by_name(text)
+    if found is not None:
+        return found
+    if "/" in text or os.sep in text or os.path.isfile(text):
+        return read(text)
+    raise _unknown(text)
+
+
+def read(path: str | Path) -> Hardware:
+    """The profile in a file."""
+    return load_as(Hardware, read_file(path), where=str(path))
+
+
+def _by_name(text: str) -> Hardware | None:
+    wanted = fold(text)
+    path = folder() / f"{wanted}.yaml"
+    if re.fullmatch(r"[a-z0-9][a-z0-9.+-]*", wanted) and path.is_file():
+        return _bundled(path)
+    hits = [_bundled(path) for path in _mentioning(wanted)] if wanted else []
+    owners = [one for one in hits if wanted in map(fold, one.aliases)]
+    if not owners:
+        owners = [one.noted(note) for one in hits for short, note in one.default_for.items() if fold(short) == wanted]
+    if len(owners) > 1:
+        listed = ", ".join(one.name for one in owners)
+        raise InputError(f"{text[:60]!r} is the name of several devices", hint=f"say which: {listed}")
+    return owners[0] if owners else None
+
+
+HEAD_BYTES = 2048
+"""Where a name is looked for: `aliases` and `default_for` stand at the top of a profile, within 1 kB."""
+
+
+def _mentioning(wanted: str) -> list[Path]:
+    """Files whose head may hold the folded name; a cheap test on the bytes, not the last word."""
+    words = [re.escape(word).encode() for word in wanted.split("-")]
+    like = re.compile(rb"[-_\s]*".join(words), re.IGNORECASE)
+    base = folder()
+    return [base / f"{name}.yaml" for name in names() if like.search(_head(f"{base}/{name}.yaml"))]
+
+
+def _head(path: str) -> bytes:
+    """The bytes before `memory:`."""
+    with open(path, "rb", buffering=0) as file:
+        return file.read(HEAD_BYTES).partition(b"\nmemory:")[0]
+
+
+def _bundled(path: Path) -> Hardware:
+    return load_as(Hardware, read_file(path), where=f"hardware/{path.name}")
+
+
+def _unknown(text: str) -> InputError:
+    known = {fold(alias): alias for alias in _aliases()} | {name: name for name in names()}
+    close = nearest(fold(text), known) or nearest(re.sub(r"^(nvidia|amd|intel|geforce)-", "", fold(text)), known)
+    head = f"nearest: {', '.join(known[key] for key in close)}; " if close else ""
+    return InputError(
+        f"unknown device {text[:60]!r}",
+        hint=head + "or pass a YAML file: --gpu my.yaml; `specplan hardware list` shows all",
+    )
+
+
+def _aliases() -> list[str]:
+    """The texts in the `aliases:` lists, as they stand in the heads."""
+    found: list[str] = []
+    for name in names():
+        head = _head(f"{folder()}/{name}.yaml").decode("utf-8", "ignore")
+        block = re.search(r"^aliases:\n((?:  - .*\n?)+)", head, re.MULTILINE)
+        found += [line.strip()[2:].strip("\"'") for line in block[1].splitlines()] if block else []
+    return found
+
+
+# -- defaults ---------------------------------------------------------------------------------------------------------
+
+
+@lru_cache(maxsize=1)
+def defaults() -> DefaultsFile:
+    """`_defaults.yaml`, read once."""
+    path = folder() / "_defaults.yaml"
+    return load_as(DefaultsFile, read_file(path), where="hardware/_defaults.yaml")
+
+
+def kind_defaults(kind: str) -> KindDefaults:
+    """The defaults of a kind of device."""
+    return defaults().kinds[kind]  # type: ignore[index]
+
+
+# -- override ---------------------------------------------------------------------------------------------------------
+
+
+def override(hardware: Hardware, values: Mapping[str, object]) -> Hardware:
+    """See `hardware.override`."""
+    from pydantic import ValidationError
+
+    data = hardware.model_dump(mode="python", exclude_none=True)
+    for key, value in values.items():
+        _set(data, key, value)
+    try:
+        changed = Hardware.model_validate(data)
+    except ValidationError as error:
+        raise _override_error(error, values) from None
+    return changed.noted(hardware.note)
+
+
+def _set(data: dict[str, Any], key: str, value: object) -> None:
+    *path, last = key.split(".")
+    _check_key(key, path, last)
+    section = data
+    for part in path:
+        section = section.setdefault(part, {})
+    section[last] = value
+    if path:
+        data["sources"] = {k: v for k, v in data["sources"].items() if k != key} | {key: GIVEN}
+
+
+def _check_key(key: str, path: list[str], last: str) -> None:
+    """Refuse what is no field: every dotted key is spelled out to suggest the nearest."""
+    known = settable_keys()
+    if key not in known:
+        hint = did_you_mean(key, known, otherwise="keys are dotted, such as memory.bandwidth=3350GB/s")
+        raise InputError(f"unknown key {key[:60]!r}", hint=hint)
+
+
+@lru_cache(maxsize=1)
+def settable_keys() -> tuple[str, ...]:
+    """Every dotted key that `override` takes.
+
+    >>> settable_keys()[4:7]
+    ('devices', 'memory.capacity', 'memory.bandwidth')
+    """
+    from .hardware import PRECISIONS, WEIGHT_ONLY
+
+    keys = ["name", "title", "kind", "confidence", "devices"]
+    for section in ("memory", "compute", "cache", "link", "power"):
+        keys += [f"{section}.{key}" for key in keys_at(Hardware, [section])]
+    for precision in (*PRECISIONS, *WEIGHT_ONLY):
+        keys += [f"efficiency.{precision}.{key}" for key in keys_at(Hardware, ["efficiency"])]
+    for section in ("attention", "overhead"):
+        keys += [f"{section}.{key}" for key in keys_at(Hardware, [section])]
+    return (*keys, "notes")
+
+
+def _override_error(error: Any, values: Mapping[str, object]) -> InputError:
+    """The first flaw, under the key that was set."""
+    first = error.errors(include_url=False)[0]
+    dotted = ".".join(str(part) for part in first["loc"])
+    key = next((key for key in values if key == dotted), dotted)
+    message = str(first["msg"]).removeprefix("Value error, ")
+    hint = str((first.get("ctx") or {}).get("hint", "")) or "write a value such as the profile's own"
+    return InputError(f"{key}={str(values.get(key, ''))[:40]}: {message}", hint=hint)
