@@ -1,0 +1,228 @@
+"""Models by name or path: bundled files, a `config.json`, a directory of weights, a GGUF file.
+
+A bundled model is one YAML file in `models/`:
+
+    name: llama-2-7b                  # the file's name
+    title: Llama 2 7B
+    aliases: [meta-llama/Llama-2-7b-hf]
+    config: {model_type: llama, ...}  # fields of the model's config.json
+    sources: {config: https://...}
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from .errors import InputError, did_you_mean
+from .hf_config import read_config
+from .model import ModelSpec
+
+KEYS = {"name", "title", "aliases", "config", "sources", "notes"}
+MAX_CONFIG_BYTES = 20_000_000
+
+
+def data_folder() -> Path:
+    """Where the bundled models lie: beside the package in a checkout, inside it when installed."""
+    beside = Path(__file__).resolve().parent.parent / "models"
+    return beside if (beside / "llama-2-7b.yaml").is_file() else Path(__file__).resolve().parent / "_data" / "models"
+
+
+def names() -> list[str]:
+    """Names of the bundled models, sorted.
+
+    >>> "llama-2-13b" in names()
+    True
+    """
+    return sorted(path.stem for path in data_folder().glob("*.yaml"))
+
+
+def aliases() -> dict[str, str]:
+    """Every name that a bundled model answers to, as written, with the model's own name.
+
+    Files are scanned, not parsed: a few milliseconds for all of them.
+
+    >>> aliases()["meta-llama/Llama-2-13b-hf"]
+    'llama-2-13b'
+    """
+    paths = sorted(data_folder().glob("*.yaml"))
+    found = {path.stem: path.stem for path in paths}
+    for path in paths:
+        for name in _listed_aliases(path):
+            found.setdefault(name, path.stem)
+    return found
+
+
+def load(name: str, *, dtype: str | None = None) -> ModelSpec:
+    """A bundled model by name or alias, or the model at a path.
+
+    name     a bundled name or alias (letter case does not matter; hub ids are aliases), a `config.json`,
+             a directory that holds one, or a `.gguf` file
+    dtype    every weight in this dtype, whatever the config says
+    Raises   InputError with the nearest names, or with what is wrong in the file.
+
+    >>> load("meta-llama/Llama-2-13b-hf").params_total
+    13015864320
+    """
+    bundled = _bundled_file(name)
+    if bundled is not None:
+        return load_bundled(bundled, dtype=dtype)
+    path = Path(name)
+    if not _exists(path):
+        paths = "`specplan models list` shows all names; a path to a config.json, its directory or a .gguf works too"
+        raise InputError(f"unknown model {name[:80]!r}", hint=f"{did_you_mean(name, aliases())} {paths}".strip())
+    if path.is_dir():
+        return load_directory(path, dtype=dtype)
+    if path.suffix.casefold() == ".gguf":
+        from .weights_files import read_gguf
+
+        return read_gguf(path, dtype=dtype)
+    return read_config(read_json(path), name=str(path), dtype=dtype)
+
+
+def load_bundled(path: Path, *, dtype: str | None = None) -> ModelSpec:
+    """The model in one bundled YAML file.
+
+    Raises  InputError for unknown keys, or when `config` is missing.
+    """
+    import yaml
+
+    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+    try:
+        document = yaml.load(path.read_text(encoding="utf-8"), Loader=loader)
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        text = f"{path.name}: not readable as YAML: {str(error).splitlines()[0]}"
+        raise InputError(text, hint=f"a bundled model has the keys {', '.join(sorted(KEYS))}") from None
+    if not isinstance(document, dict) or not isinstance(document.get("config"), dict):
+        raise InputError(f"{path.name}: no mapping 'config'", hint="give the fields of the model's config.json there")
+    for key in document:
+        if key not in KEYS:
+            raise InputError(f"{path.name}: unknown key {str(key)[:40]!r}", hint=did_you_mean(str(key), KEYS))
+    return read_config(document["config"], name=str(document.get("name", path.stem)), dtype=dtype)
+
+
+def load_directory(path: Path, *, dtype: str | None = None) -> ModelSpec:
+    """The model in a directory: `config.json`, and where there `hf_quant_config.json` and safetensors headers.
+
+    Geometry comes from the config; stored bytes by tensor group from the files, when they are there and
+    no dtype is asked for.
+    """
+    config = read_json(path / "config.json")
+    extra = path / "hf_quant_config.json"
+    if extra.is_file() and not config.get("quantization_config"):
+        config = {**config, "quantization_config": {"quant_method": "modelopt", **read_json(extra)}}
+    model = read_config(config, name=str(path), dtype=dtype)
+    if dtype is not None or not any(path.glob("*.safetensors")):
+        return model
+    from .weights_files import read_safetensors, with_file_bytes
+
+    return with_file_bytes(model, read_safetensors(path))
+
+
+def read_json(path: Path) -> dict[str, Any]:
+    """The mapping in a JSON file of at most 20 MB.
+
+    Raises  InputError when it cannot be read, is no JSON, or holds no mapping.
+    """
+    hint = "give a model's config.json, the directory that holds it, or a bundled name"
+    try:
+        if path.stat().st_size > MAX_CONFIG_BYTES:
+            raise InputError(f"{path}: larger than {MAX_CONFIG_BYTES / 1e6:g} MB, not a config", hint=hint)
+        document = json.loads(path.read_text(encoding="utf-8-sig"))
+    except OSError as error:
+        raise InputError(f"{path}: {error.strerror or 'cannot be read'}", hint=hint) from None
+    except (ValueError, RecursionError) as error:
+        raise InputError(f"{path}: not JSON: {str(error)[:80]}", hint=hint) from None
+    if not isinstance(document, dict):
+        raise InputError(f"{path}: holds no mapping", hint=hint)
+    return document
+
+
+def describe(model: ModelSpec) -> dict[str, Any]:
+    """The facts of a model as plain values: counts, bytes, geometry, and what was assumed.
+
+    >>> describe(load("llama-2-7b"))["kv_bytes_per_token"]
+    524288.0
+    """
+    return {
+        "name": model.name,
+        "params_total": model.params_total,
+        "params_active": model.params_active,
+        "params_streamed": model.params_streamed,
+        "weight_bytes": model.weight_bytes,
+        "weight_bytes_by_group": model.weight_bytes_by_group(),
+        "kv_bytes_per_token": model.kv_bytes_per_token,
+        "kv_bytes_per_token_growing": model.kv_bytes_per_token_growing,
+        "geometry": _geometry(model),
+        "assumptions": [{"text": text, "source": source} for text, source in model.assumptions],
+    }
+
+
+def _geometry(model: ModelSpec) -> dict[str, Any]:
+    experts = next((m for m in model.linears if m.experts), None)
+    return {
+        "layers": model.layers,
+        "hidden": model.hidden,
+        "vocab": model.vocab,
+        "tied": model.tied,
+        "max_context": model.max_context,
+        "attention": [_attention_facts(model, index) for index in range(len(model.attention))],
+        "state_bytes": model.state_bytes,
+        "experts": experts.experts if experts else 0,
+        "experts_active": experts.active if experts else 0,
+        "mtp_params": model.mtp_params,
+        "formats": {group: {"name": f.name, "bits": f.bits} for group, f in model.formats.items()},
+        "kv_bits": model.kv_bits,
+        "linears": [_linear_facts(model, index) for index in range(len(model.linears))],
+    }
+
+
+def _attention_facts(model: ModelSpec, index: int) -> Mapping[str, Any]:
+    a = model.attention[index]
+    return {
+        "layers": a.layers,
+        "heads": a.heads,
+        "kv_heads": a.kv_heads,
+        "key_dim": a.key_dim,
+        "value_dim": a.value_dim,
+        "window": a.window,
+        "latent": a.latent,
+    }
+
+
+def _linear_facts(model: ModelSpec, index: int) -> Mapping[str, Any]:
+    m = model.linears[index]
+    sizes = {"name": m.name, "group": m.group, "inputs": m.inputs, "outputs": m.outputs, "count": m.count}
+    return {**sizes, "experts": m.experts, "active": m.active}
+
+
+def _exists(path: Path) -> bool:
+    try:
+        return path.exists()
+    except (OSError, ValueError):
+        return False
+
+
+def _bundled_file(name: str) -> Path | None:
+    """The bundled file of that name, or the one that lists it as an alias."""
+    folder, wanted = data_folder(), name.strip().casefold()
+    if not wanted or len(wanted) > 200 or "\0" in wanted:
+        return None
+    direct = folder / f"{wanted}.yaml"
+    if direct.parent == folder and direct.is_file():
+        return direct
+    stem = next((stem for alias, stem in aliases().items() if alias.casefold() == wanted), None)
+    return folder / f"{stem}.yaml" if stem else None
+
+
+def _listed_aliases(path: Path) -> list[str]:
+    """The entries of the `aliases` block, by a scan of the text."""
+    found, inside = [], False
+    for line in path.read_text(encoding="utf-8").splitlines():
+        if inside and line.startswith("  - "):
+            found.append(line[4:].strip().strip("'\""))
+        else:
+            inside = line.rstrip() == "aliases:"
+    return found
