@@ -1,0 +1,639 @@
+"""The best tree per second when a draft pass takes longer the more nodes it feeds.
+
+Levels are separable up to one thing: a level's nodes need their parents. Leave that out (S_d(w): the best w values of
+level d of the uncut tree) and the best widths for a price `lam` per second follow from a recursion over levels; the
+price at which the best gain is 0 is the best rate of the relaxation (Dinkelbach), and no tree is faster. Where the
+widths found keep every node's parents the answer is exact. Otherwise a depth-first search over widths, with each
+level's true values and the recursion as the bound, closes the gap or reports what is left of it.
+
+The level-by-level beam is the best tree of given widths: componentwise larger parents have componentwise larger
+children.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .acceptance import Acceptance, ByDepth, Mixture, Paths
+from .frontier import BestFirst, Engine, LevelLists
+from .tree import TokenTree
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+# Places of the depth-first search that are visited before it stops and reports a gap, times nodes.
+MAX_VISITS = 2_000_000
+# Largest node count for which expanded widths get their own table (nodes^2 floats a level).
+MAX_EXPANDED = 1200
+TOLERANCE = 1e-11
+
+
+@dataclass(frozen=True)
+class Found:
+    """Rows by nodes, and the rate that no tree exceeds."""
+
+    depth: list[int | None]
+    tau: list[float]
+    round_s: list[float]
+    draw: Callable[[int], TokenTree]
+    limit: float
+
+
+@dataclass(frozen=True)
+class Prices:
+    """Times by nodes or width as arrays. verify[n] with the overhead, plain apart; draft[w], draft[0] = 0."""
+
+    verify: Floats
+    draft: Floats
+    passes: str
+
+    @property
+    def root_s(self) -> float:
+        """The root's pass."""
+        return float(self.draft[1])
+
+    def draft_s(self, fed: Sequence[tuple[int, int]]) -> float:
+        """Seconds of all draft passes of a tree with (expanded above, width) by level."""
+        if self.passes == "expanded":
+            return float(sum(self.draft[e] for e, _ in fed))
+        paid = fed if self.passes == "all" else fed[:-1]
+        return self.root_s + float(sum(self.draft[w] for _, w in paid))
+
+
+# (expanded nodes of the level above, nodes) by level
+Profile = tuple[tuple[int, int], ...]
+
+
+@dataclass
+class Level:
+    """Best values of a level, descending; above: index of each one's parent in the level above; rank: which child."""
+
+    values: Floats
+    above: Ints
+    rank: Ints
+
+    @property
+    def size(self) -> int:
+        return len(self.values)
+
+
+def grow(values: Floats, row: Floats, room: int) -> Level:
+    """The best `room` children of these (descending) values; of equal ones those of earlier parents first."""
+    counts = np.minimum(room // np.arange(1, min(len(values), room) + 1), len(row))
+    above = np.repeat(np.arange(len(counts)), counts)
+    rank = np.arange(len(above)) - np.repeat(np.cumsum(counts) - counts, counts)
+    found = values[above] * row[rank]
+    order = np.argsort(-found, kind="stable")[:room]
+    return Level(found[order], above[order], rank[order])
+
+
+def grow_all(values: Floats, row: Floats, expanded: int, width: int) -> Level | None:
+    """The best `width` children of the first `expanded` values, at least one of each; None where there are fewer."""
+    kept = values[:expanded]
+    if len(kept) < expanded or width < expanded or width > expanded * len(row):
+        return None
+    rest = grow(kept, row[1:], width - expanded) if width > expanded else Level(*_nothing())
+    found = np.concatenate([kept * row[0], rest.values])
+    above = np.concatenate([np.arange(expanded), rest.above])
+    rank = np.concatenate([np.zeros(expanded, np.int64), rest.rank + 1])
+    order = np.lexsort((rank, above, -found))
+    return Level(found[order], above[order], rank[order])
+
+
+def _nothing() -> tuple[Floats, Ints, Ints]:
+    return np.zeros(0), np.zeros(0, np.int64), np.zeros(0, np.int64)
+
+
+class Beams:
+    """The uncut levels of non-increasing rows, and trees of given widths."""
+
+    def __init__(self, engine: LevelLists, nodes: int, depth: int) -> None:
+        self.engine = engine
+        self.rows = [np.array(engine.row(d)[0], dtype=np.float64) for d in range(1, depth + 1)]
+        self.levels: list[Level] = []
+        values = np.ones(1)
+        for row in self.rows:
+            level = grow(values, row, nodes)
+            if not level.size:
+                break
+            self.levels.append(level)
+            values = level.values
+
+    def beam(self, profile: Profile, passes: str) -> list[Level] | None:
+        """Level by level the best nodes of these widths; None where they cannot be drawn."""
+        values = np.ones(1)
+        levels = []
+        for (expanded, width), row in zip(profile, self.rows):
+            forced = grow_all(values, row, expanded, width)
+            level = forced if passes == "expanded" else grow(values, row, width)
+            if level is None or level.size < width:
+                return None
+            levels.append(level)
+            values = level.values
+        return levels
+
+    def tree(self, levels: Sequence[Level]) -> TokenTree:
+        """The tree of a beam."""
+        parents: list[int] = []
+        ranks: list[int] = []
+        first = -1
+        for d, level in enumerate(levels, 1):
+            names = self.engine.row(d)[1]
+            start = len(parents)
+            parents += [first + int(a) if d > 1 else -1 for a in level.above]
+            ranks += [names[k] if names else int(k) for k in level.rank]
+            first = start
+        return TokenTree.from_parents(parents, ranks)
+
+    def taken(self, levels: Sequence[Level]) -> Profile:
+        """The widths of a beam with the nodes that it really expands."""
+        return tuple((len(np.unique(level.above)), level.size) for level in levels)
+
+
+# ---- relaxation
+
+
+@dataclass
+class Sums:
+    """Most that w nodes of level d can be worth, whatever is above them. sums[d][w], -inf where there are fewer nodes.
+
+    expanded[d][e, w]   the same when they are children of e nodes, each with at least one; empty when not known
+    needs[d][w]         nodes of the level above that the best w nodes need
+    """
+
+    sums: list[Floats]
+    expanded: list[Floats] = field(default_factory=list)
+    needs: list[Ints] = field(default_factory=list)
+
+
+def _padded(values: Floats, size: int, fill: float) -> Floats:
+    return np.concatenate([values[:size], np.full(max(0, size - len(values)), fill)])
+
+
+def sums_of(beams: Beams, nodes: int, expanded: bool) -> Sums:
+    """From the uncut levels."""
+    sums = [_padded(np.concatenate([[-np.inf], np.cumsum(level.values)]), nodes + 1, -np.inf) for level in beams.levels]
+    needs = [
+        _padded(np.concatenate([[0], np.maximum.accumulate(level.above) + 1]), nodes + 1, 0).astype(np.int64)
+        for level in beams.levels
+    ]
+    tables = []
+    if expanded and nodes <= MAX_EXPANDED:
+        above = [np.ones(1)] + [level.values for level in beams.levels[:-1]]
+        tables = [_expanded_table(values, row, nodes) for values, row in zip(above, beams.rows)]
+    return Sums(sums, tables, needs)
+
+
+def _expanded_table(values: Floats, row: Floats, nodes: int) -> Floats:
+    """[e, w]: first children of the best e values and the best w - e of their other children."""
+    most = min(len(values), nodes)
+    table = np.full((most + 1, nodes + 1), -np.inf)
+    firsts = np.cumsum(values) * row[0] if len(row) else np.zeros(0)
+    rest = np.zeros(0)
+    for e in range(1, most + 1 if len(row) else 1):
+        rest = -np.sort(-np.concatenate([rest, values[e - 1] * row[1:]]), kind="stable")[: nodes - e]
+        table[e, e : e + len(rest) + 1] = firsts[e - 1] + np.concatenate([[0.0], np.cumsum(rest)])
+    return table
+
+
+def loose_sums(acceptance: Acceptance, nodes: int, depth: int, children: int | None) -> list[Floats]:
+    """Most that w nodes of a level can be worth, for any acceptance: its best values, siblings and parents ignored."""
+    if isinstance(acceptance, Mixture):
+        parts = [loose_sums(part, nodes, depth, children) for part in acceptance.components]
+        return [
+            sum((s * part[d] for s, part in zip(acceptance.weights, parts)), np.zeros(nodes + 1)) for d in range(depth)
+        ]
+    levels = (
+        _path_levels(acceptance, depth)
+        if isinstance(acceptance, Paths)
+        else _row_levels(acceptance, nodes, depth, children)
+    )
+    return [
+        _padded(np.cumsum(np.concatenate([[0.0], level])), nodes + 1, float(np.sum(level[:nodes]))) for level in levels
+    ]
+
+
+def _path_levels(acceptance: Paths, depth: int) -> list[Floats]:
+    found: list[list[float]] = [[] for _ in range(depth)]
+    for path, prob in acceptance.probs:
+        if len(path) <= depth:
+            found[len(path) - 1].append(prob)
+    return [np.array(sorted(level, reverse=True)) for level in found]
+
+
+def _row_levels(acceptance: Acceptance, nodes: int, depth: int, children: int | None) -> list[Floats]:
+    assert isinstance(acceptance, ByDepth)
+    values = np.ones(1)
+    levels = []
+    for d in range(1, depth + 1):
+        row = np.array(sorted(acceptance.row(d, min(nodes, children or nodes)), reverse=True), dtype=np.float64)
+        values = grow(values, row, nodes).values
+        levels.append(values)
+    return levels
+
+
+class Relaxation:
+    """Best widths for a price per second, by nodes."""
+
+    def __init__(self, sums: Sums, prices: Prices) -> None:
+        self.sums = sums
+        self.prices = prices
+        self.nodes = len(prices.verify) - 1
+
+    def gains(self, lam: float) -> tuple[list[Floats], list[Floats], list[Ints | None]]:
+        """Gain of w nodes in each level as the last level, and with a level below; and the best expanded counts."""
+        sums, draft = self.sums.sums, lam * self.prices.draft
+        if self.prices.passes == "all":
+            paid = [s - draft for s in sums]
+            return paid, paid, [None] * len(sums)
+        if self.prices.passes == "all_but_leaf":
+            return sums, [s - draft for s in sums], [None] * len(sums)
+        if not self.sums.expanded:
+            cheapest = np.concatenate([[0.0], np.minimum.accumulate(draft[1:])])
+            paid = [s - (cheapest if d else draft[1]) for d, s in enumerate(sums)]
+            return paid, paid, [None] * len(sums)
+        priced = [table - draft[: len(table), None] for table in self.sums.expanded]
+        best = [np.argmax(p, axis=0) for p in priced]
+        paid = [np.take_along_axis(p, b[None, :], axis=0)[0] for p, b in zip(priced, best)]
+        return paid, paid, list(best)
+
+    def root_s(self) -> float:
+        """The root's pass, where it is not the expansion of level 1."""
+        return 0.0 if self.prices.passes == "expanded" else self.prices.root_s
+
+    def solve(self, lam: float) -> tuple[Floats, Callable[[int], Profile]]:
+        """Gain by nodes (1 + sums - lam seconds), and the widths that have it."""
+        stop, go, expanded = self.gains(lam)
+        best = np.full(self.nodes + 1, -np.inf)
+        choices: list[Ints] = []
+        for d in reversed(range(len(stop))):
+            windows = np.lib.stride_tricks.sliding_window_view(_before(best), self.nodes + 1)[:, ::-1]
+            total = windows + go[d]
+            choice = np.argmax(total, axis=1)
+            onward = np.take_along_axis(total, choice[:, None], axis=1)[:, 0]
+            last = stop[d] >= onward
+            choices.append(np.where(last, np.arange(self.nodes + 1), choice))
+            best = np.where(last, stop[d], onward)
+            best[0] = -np.inf
+        gain = 1.0 + best - lam * (self.prices.verify + self.root_s())
+        return gain, lambda nodes: _widths(nodes, choices[::-1], expanded)
+
+    def rest(self, lam: float) -> list[Floats]:
+        """Bound by level and nodes used so far: the best from this level down, verification paid."""
+        stop, go, _ = self.gains(lam)
+        final = -lam * self.prices.verify
+        bounds = [np.full(self.nodes + 1, -np.inf)]
+        for d in reversed(range(len(stop))):
+            ends = _ahead(final) + stop[d]
+            onward = _ahead(bounds[-1]) + go[d]
+            bounds.append(np.maximum(ends, onward).max(axis=1))
+        return bounds[::-1]
+
+
+def _before(values: Floats) -> Floats:
+    """Padded so that windows reversed give values[m - w]."""
+    return np.concatenate([np.full(len(values) - 1, -np.inf), values])
+
+
+def _ahead(values: Floats) -> Floats:
+    """[u, w] = values[u + w]."""
+    padded = np.concatenate([values, np.full(len(values) - 1, -np.inf)])
+    return np.lib.stride_tricks.sliding_window_view(padded, len(values))
+
+
+def _widths(nodes: int, choices: Sequence[Ints], expanded: Sequence[Ints | None]) -> Profile:
+    found: list[tuple[int, int]] = []
+    for choice, best in zip(choices, expanded):
+        width = int(choice[nodes])
+        found.append((1 if not found else int(best[width]) if best is not None else 0, width))
+        nodes -= width
+        if not nodes:
+            break
+    return tuple(found)
+
+
+# ---- rows
+
+
+class Rows:
+    """The best tree found for each node count."""
+
+    def __init__(self, prices: Prices, plain_s: float) -> None:
+        size = len(prices.verify)
+        self.prices = prices
+        self.tau = np.ones(size)
+        self.round_s = np.full(size, np.inf)
+        self.round_s[0] = plain_s
+        self.depth = np.zeros(size, np.int64)
+        self.how: list[Any] = [None] * size
+
+    @property
+    def rate(self) -> Floats:
+        rate: Floats = self.tau / self.round_s
+        return rate
+
+    def best_rate(self) -> float:
+        return float(self.rate.max())
+
+    def take(self, nodes: int, depth: int, tau: float, draft_s: float, how: Any) -> None:
+        """Keeps it when it is faster."""
+        seconds = float(self.prices.verify[nodes]) + draft_s
+        if np.isfinite(seconds) and tau * self.round_s[nodes] > self.tau[nodes] * seconds * (1 + 1e-14):
+            self.tau[nodes], self.round_s[nodes], self.depth[nodes] = tau, seconds, depth
+            self.how[nodes] = how
+
+    def found(self, draw: Callable[[Any, int], TokenTree], limit: float) -> Found:
+        known = [nodes == 0 or bool(np.isfinite(seconds)) for nodes, seconds in enumerate(self.round_s)]
+        depth = [int(d) if ok else None for d, ok in zip(self.depth, known)]
+        return Found(depth, self.tau.tolist(), self.round_s.tolist(), lambda nodes: draw(self.how[nodes], nodes), limit)
+
+
+def take_nested(rows: Rows, levels: Ints, firsts: NDArray[np.bool_], values: Floats, how: Any) -> None:
+    """All trees of one order of nodes: level (0-based), whether first child of its parent, value, by position.
+
+    how   called with nodes, widths and expanded counts; says how to draw the tree
+    """
+    if not len(levels):
+        return
+    depth = int(levels.max()) + 1
+    widths = np.cumsum(levels[:, None] == np.arange(depth), axis=0)
+    fed = np.cumsum((levels[:, None] == np.arange(depth)) & firsts[:, None], axis=0)
+    draft = rows.prices.draft
+    draft_s = draft[fed].sum(axis=1) if rows.prices.passes == "expanded" else draft[1] + draft[widths].sum(axis=1)
+    deep = (widths > 0).sum(axis=1)
+    if rows.prices.passes == "all_but_leaf":
+        draft_s = draft[1] + np.where(np.arange(depth) < deep[:, None] - 1, draft[widths], 0.0).sum(axis=1)
+    tau = 1.0 + np.cumsum(values)
+    for i in range(len(levels)):
+        rows.take(i + 1, int(deep[i]), float(tau[i]), float(draft_s[i]), how(i + 1, widths[i], fed[i]))
+
+
+def _uncut_orders(beams: Beams, rows: Rows) -> None:
+    """The best trees for every cap on depth: prefixes of the uncut levels."""
+    for depth in range(1, len(beams.levels) + 1):
+        kept = beams.levels[:depth]
+        values = np.concatenate([level.values for level in kept])
+        where = np.repeat(np.arange(depth), [level.size for level in kept])
+        firsts = np.concatenate([level.rank for level in kept]) == 0
+        order = np.argsort(-values, kind="stable")[: len(rows.tau) - 1]
+        take_nested(rows, where[order], firsts[order], values[order], _as_profile)
+
+
+def _as_profile(nodes: int, widths: Ints, fed: Ints) -> Profile:
+    return tuple((int(e), int(w)) for e, w in zip(fed, widths) if w)
+
+
+# ---- search
+
+
+def search_widths(
+    acceptance: Acceptance,
+    engine: Engine,
+    verify: list[float],
+    draft: list[float],
+    costs: Any,
+    depth: int,
+    children: int | None,
+) -> Found:
+    """Rows by nodes with the optimum among them, and the rate that no tree exceeds."""
+    paid = np.array(verify) + costs.overhead_s
+    prices = Prices(paid, np.array(draft), costs.passes)
+    rows = Rows(prices, verify[0])
+    if isinstance(engine, LevelLists):
+        return _search_beams(engine, prices, rows, depth)
+    _frontier_rows(engine, rows, depth)
+    sums = [
+        np.where(np.arange(len(paid)) > 0, s, -np.inf) for s in loose_sums(acceptance, len(paid) - 1, depth, children)
+    ]
+    limit = _relaxed_rate(Relaxation(Sums(sums), prices), rows.best_rate(), lambda gain, widths: None)
+    return rows.found(lambda cap, nodes: engine.tree(nodes, cap), limit)
+
+
+def _relaxed_rate(relaxation: Relaxation, lam: float, see: Callable[[Floats, Callable[[int], Profile]], None]) -> float:
+    """The rate that no tree exceeds, from a rate that is reached; `see` gets every solution on the way."""
+    verify = relaxation.prices.verify
+    for _ in range(100):
+        gain, widths = relaxation.solve(lam)
+        see(gain, widths)
+        gain = np.where(np.isfinite(verify), gain, -np.inf)
+        nodes = int(np.argmax(gain[1:])) + 1
+        if not gain[nodes] > TOLERANCE:
+            return lam
+        profile = widths(nodes)
+        seconds = verify[nodes] + _relaxed_seconds(relaxation, profile)
+        better = (gain[nodes] + lam * seconds) / seconds
+        if better <= lam * (1 + 1e-13):
+            return float(better)
+        lam = float(better)
+    return lam
+
+
+def _relaxed_seconds(relaxation: Relaxation, profile: Profile) -> float:
+    """Draft seconds as the relaxation counts them."""
+    prices = relaxation.prices
+    if prices.passes == "expanded" and not relaxation.sums.expanded:
+        return prices.root_s + float(sum(prices.draft[1 : w + 1].min() for _, w in profile[1:]))
+    return prices.draft_s(profile)
+
+
+def _search_beams(engine: LevelLists, prices: Prices, rows: Rows, depth: int) -> Found:
+    nodes = len(prices.verify) - 1
+    beams = Beams(engine, nodes, depth)
+    _uncut_orders(beams, rows)
+    relaxation = Relaxation(sums_of(beams, nodes, prices.passes == "expanded"), prices)
+
+    def see(gain: Floats, widths: Callable[[int], Profile]) -> None:
+        _take_profiles(beams, relaxation, rows, widths, gain)
+
+    limit = _relaxed_rate(relaxation, rows.best_rate(), see)
+    if limit > rows.best_rate() * (1 + 1e-12):
+        limit = _close(beams, relaxation, rows, limit)
+    for lam in _prices_of_rows(rows):
+        see(*relaxation.solve(lam))
+    draw = lambda profile, n: beams.tree(beams.beam(profile, prices.passes) or [])  # noqa: E731
+    return rows.found(draw, limit)
+
+
+def _prices_of_rows(rows: Rows) -> list[float]:
+    """Rates of rows at which the rows are looked at once more."""
+    rates = np.unique(rows.rate[1:][np.isfinite(rows.round_s[1:])])
+    count = 16 if len(rows.tau) <= 300 else 4
+    return (
+        [float(rate) for rate in rates[np.unique(np.linspace(0, len(rates) - 1, count).astype(int))]]
+        if len(rates)
+        else []
+    )
+
+
+def _take_profiles(
+    beams: Beams, relaxation: Relaxation, rows: Rows, widths: Callable[[int], Profile], gain: Floats
+) -> None:
+    """Widths found for each node count: kept as they are where every parent is, else with their beam's value."""
+    prices = relaxation.prices
+    for nodes in range(1, len(gain)):
+        if not np.isfinite(gain[nodes]) or not np.isfinite(prices.verify[nodes]):
+            continue
+        profile = widths(nodes)
+        draft_s = _relaxed_seconds(relaxation, profile)
+        value = 1.0 + sum(_relaxed_value(relaxation.sums, d, e, w) for d, (e, w) in enumerate(profile))
+        if value / (prices.verify[nodes] + draft_s) <= rows.rate[nodes] * (1 + 1e-13):
+            continue
+        if prices.passes == "expanded" or not _keeps_parents(relaxation.sums, profile):
+            levels = (
+                beams.beam(profile, prices.passes)
+                if all(e for e, _ in profile) or prices.passes != "expanded"
+                else None
+            )
+            if levels is None:
+                continue
+            profile = beams.taken(levels)
+            value = 1.0 + sum(float(level.values.sum()) for level in levels)
+            draft_s = prices.draft_s(profile)
+        rows.take(nodes, len(profile), value, draft_s, profile)
+
+
+def _relaxed_value(sums: Sums, depth: int, expanded: int, width: int) -> float:
+    return float(sums.expanded[depth][expanded, width] if sums.expanded else sums.sums[depth][width])
+
+
+def _keeps_parents(sums: Sums, profile: Profile) -> bool:
+    return all(sums.needs[d][w] <= above for d, ((_, above), (_, w)) in enumerate(zip(profile, profile[1:]), 1))
+
+
+# ---- branch and bound
+
+
+class _Stop(Exception):
+    """The search has visited enough."""
+
+
+class _DepthFirst:
+    """Widths level by level with true values; at a price `lam` it looks for a tree with a gain above 0."""
+
+    def __init__(self, beams: Beams, relaxation: Relaxation, visits: int) -> None:
+        self.beams, self.relaxation, self.visits = beams, relaxation, visits
+        self.prices = relaxation.prices
+
+    def improve(self, lam: float) -> tuple[float, Profile]:
+        """The largest gain over `lam` and its widths; gain 0 when there is none."""
+        self.lam = lam
+        self.bounds = self.relaxation.rest(lam)
+        self.final = -lam * self.prices.verify
+        self.best = TOLERANCE
+        self.profile: Profile = ()
+        self._visit(0, np.ones(1), 0, 1.0 - lam * self.relaxation.root_s(), ())
+        return (self.best, self.profile) if self.profile else (0.0, ())
+
+    def _visit(self, d: int, values: Floats, used: int, score: float, path: Profile) -> None:
+        self.visits -= 1
+        if self.visits < 0:
+            raise _Stop
+        expanded, widths, total, stop_s, go_s = self._moves(d, values, used, score)
+        if not len(widths):
+            return
+        ends = total - self.lam * stop_s + self.final[used + widths]
+        last = int(np.argmax(ends))
+        if ends[last] > self.best:
+            self.best, self.profile = float(ends[last]), (*path, (int(expanded[last]), int(widths[last])))
+        if d + 1 == len(self.beams.levels):
+            return
+        onward = total - self.lam * go_s
+        hopes = onward + self.bounds[d + 1][used + widths]
+        for i in np.argsort(-hopes, kind="stable"):
+            if not hopes[i] > self.best:
+                break
+            move = (int(expanded[i]), int(widths[i]))
+            self._visit(d + 1, self._kept(d, values, move), used + move[1], float(onward[i]), (*path, move))
+
+    def _moves(self, d: int, values: Floats, used: int, score: float) -> tuple[Ints, Ints, Floats, Floats, Floats]:
+        """(expanded, width, score with these nodes, seconds if last, seconds if not) of every choice."""
+        room = self.relaxation.nodes - used
+        row, draft = self.beams.rows[d], self.prices.draft
+        if self.prices.passes == "expanded":
+            table = _expanded_table(values, row, room)
+            expanded, widths = np.nonzero(np.isfinite(table))
+            return expanded, widths, score + table[expanded, widths], draft[expanded], draft[expanded]
+        sums = np.cumsum(grow(values, row, room).values) if room else np.zeros(0)
+        widths = np.arange(1, len(sums) + 1)
+        paid = draft[widths]
+        return (
+            np.zeros(len(sums), np.int64),
+            widths,
+            score + sums,
+            paid if self.prices.passes == "all" else 0 * paid,
+            paid,
+        )
+
+    def _kept(self, d: int, values: Floats, move: tuple[int, int]) -> Floats:
+        row = self.beams.rows[d]
+        if self.prices.passes != "expanded":
+            return grow(values, row, move[1]).values
+        level = grow_all(values, row, *move)
+        return level.values if level else np.zeros(0)
+
+
+def _close(beams: Beams, relaxation: Relaxation, rows: Rows, limit: float) -> float:
+    """Looks for a faster tree until there is none; returns the rate that no tree exceeds."""
+    nodes = relaxation.nodes
+    search = _DepthFirst(
+        beams, relaxation, max(1000, MAX_VISITS // (nodes * (8 if relaxation.prices.passes == "expanded" else 1)))
+    )
+    try:
+        while True:
+            _, profile = search.improve(rows.best_rate())
+            if not profile:
+                return rows.best_rate()
+            _take_beam(beams, rows, profile)
+    except _Stop:
+        if search.profile:
+            _take_beam(beams, rows, search.profile)
+        return limit
+
+
+def _take_beam(beams: Beams, rows: Rows, profile: Profile) -> None:
+    levels = beams.beam(profile, rows.prices.passes)
+    if levels is not None:
+        taken = beams.taken(levels)
+        value = 1.0 + sum(float(level.values.sum()) for level in levels)
+        rows.take(sum(w for _, w in taken), len(taken), value, rows.prices.draft_s(taken), taken)
+
+
+# ---- acceptances without beams
+
+
+def _frontier_rows(engine: Engine, rows: Rows, depth: int) -> None:
+    """The best trees by accepted tokens, with what their levels cost."""
+    for cap in range(1, depth + 1):
+        if isinstance(engine, BestFirst):
+            arena, order = engine.arena, engine.order(cap)
+            firsts = _first_of_parent([arena[node].parent for node in order])
+            levels = np.array([arena[node].depth - 1 for node in order], np.int64)
+            values = np.array([arena[node].value for node in order])
+            take_nested(rows, levels, firsts, values, lambda n, w, e, cap=cap: cap)
+        else:
+            _take_trees(engine, rows, cap)
+
+
+def _first_of_parent(parents: Sequence[int]) -> NDArray[np.bool_]:
+    seen: set[int] = set()
+    firsts = []
+    for parent in parents:
+        firsts.append(parent not in seen)
+        seen.add(parent)
+    return np.array(firsts, np.bool_)
+
+
+def _take_trees(engine: Engine, rows: Rows, cap: int) -> None:
+    """Every tree that could be faster than its row if its passes were the cheapest."""
+    prices = rows.prices
+    least = prices.root_s + float(prices.draft[1:].min()) * (cap - 1 if prices.passes != "all" else cap)
+    for nodes, value in enumerate(engine.values(cap)):
+        if nodes and (1.0 + value) / (prices.verify[nodes] + least) > rows.rate[nodes] * (1 + 1e-13):
+            tree = engine.tree(nodes, cap)
+            fed = tuple(zip((1, *tree.expanded_widths), tree.widths))
+            rows.take(nodes, tree.depth, 1.0 + value, prices.draft_s(fed), cap)
