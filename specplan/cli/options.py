@@ -1,0 +1,222 @@
+"""Option groups: each option is declared once and means the same in every command.
+
+A command takes whole groups as parameters:
+
+    @command
+    def roofline(device: Device, target: Target, output: Output) -> None: ...
+
+and the decorator spreads their fields into options. Values stay text here; `inputs.py` reads them.
+"""
+
+# No `from __future__ import annotations`: typer reads the annotations as objects.
+import functools
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Annotated, Any, ClassVar
+
+import typer
+
+Text = str | None
+
+
+@dataclass(frozen=True)
+class Declared:
+    """An option before typer sees it."""
+
+    names: tuple[str, ...]
+    kind: Any
+    default: Any
+    metavar: str | None
+    help: str
+
+    def parameter(self, name: str, panel: str) -> inspect.Parameter:
+        """As a parameter of the function that typer inspects."""
+        info = typer.Option(
+            *self.names, help=self.help, metavar=self.metavar, rich_help_panel=panel, show_default=False
+        )
+        kind: Any = Annotated[self.kind, info]  # type: ignore[name-defined]
+        return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, annotation=kind, default=self.default)
+
+
+def text(names: str, metavar: str, help: str, *, default: str | None = None) -> Any:
+    """An option with a value."""
+    return Declared(tuple(names.split()), Text if default is None else str, default, metavar, help)
+
+
+def many(names: str, metavar: str, help: str) -> Any:
+    """An option that may be repeated."""
+    return Declared(tuple(names.split()), list[str], [], metavar, help)
+
+
+def flag(names: str, help: str) -> Any:
+    """An option without a value."""
+    return Declared(tuple(names.split()), bool, False, None, help)
+
+
+class Group:
+    """A group of options: its class declares them, an instance holds their values."""
+
+    panel: ClassVar[str]
+
+    def __init__(self, **values: Any) -> None:
+        self.__dict__.update(values)
+
+    @classmethod
+    def declared(cls) -> dict[str, Declared]:
+        return {name: value for name, value in vars(cls).items() if isinstance(value, Declared)}
+
+
+class Device(Group):
+    """Where it runs."""
+
+    panel = "Device"
+    gpu: Text = text("--gpu", "NAME|FILE", "Device profile: a name, a driver name or a YAML file.")
+    settings: list[str] = many(
+        "--set", "KEY=VALUE", "Override a profile field (model.KEY=VALUE: a model field). Repeatable."
+    )
+    time: str = text(
+        "--time", "ideal|calibrated", "Datasheet roofline or with losses. Default calibrated.", default="calibrated"
+    )
+
+
+class Target(Group):
+    """The model that is served."""
+
+    panel = "Target"
+    model: Text = text("--model", "NAME|PATH", "Bundled model, config.json or its directory.")
+    params: Text = text("--params", "N", "Number of weights alone, such as 13e9.")
+    layers: Text = text("--layers", "N", "Decoder layers, with --params.")
+    dtype: Text = text("--dtype", "DTYPE", "Weights: fp16, bf16, fp8, int8, w8a8, int4, nvfp4, ...")
+    weight_bits: Text = text("--weight-bits", "BITS", "Stored bits per weight, scales included, such as 4.25.")
+    kv_dtype: Text = text("--kv-dtype", "DTYPE", "Dtype of the KV cache. Default 16 bits.")
+    tp: str = text("--tp", "N", "Devices that share the model (tensor parallel). Default 1.", default="1")
+    batch: str = text("--batch", "N", "Sequences in a pass. Default 1.", default="1")
+    context: Text = text("--context", "N", "Tokens in each sequence's cache; k is 1024. Default 0.")
+
+
+class Draft(Group):
+    """What proposes the tokens."""
+
+    panel = "Draft"
+    draft: Text = text("--draft", "NAME|PATH", "Draft model: bundled name or config.json.")
+    draft_params: Text = text("--draft-params", "N", "Draft model known by its number of weights.")
+    draft_dtype: Text = text("--draft-dtype", "DTYPE", "Dtype of the draft's weights.")
+    draft_weight_bits: Text = text("--draft-weight-bits", "BITS", "Stored bits per draft weight.")
+    draft_kv_dtype: Text = text("--draft-kv-dtype", "DTYPE", "Dtype of the draft's KV cache.")
+    draft_tp: Text = text("--draft-tp", "N", "Devices that share the draft. Default: as the target.")
+    draft_curve: Text = text("--draft-curve", "FILE", "Measured time of a draft pass by level width.")
+    draft_pass: Text = text("--draft-pass", "TIME", "Time of a draft pass at any width, such as 0.5ms.")
+    draft_ratio: Text = text("--draft-ratio", "R", "Draft pass over a plain pass, such as 0.057.")
+    draft_shape: str = text(
+        "--draft-shape", "sequential|block", "One pass a level, or one for the whole block.", default="sequential"
+    )
+    draft_passes: str = text(
+        "--draft-passes",
+        "CONVENTION",
+        "all, all_but_leaf (default) or expanded: which levels are fed.",
+        default="all_but_leaf",
+    )
+    overhead: Text = text("--overhead", "TIME", "Fixed time a round, such as 2ms. Default: the profile's.")
+
+
+class Verify(Group):
+    """The verification pass, measured."""
+
+    panel = "Costs given directly"
+    verify_curve: Text = text("--verify-curve", "FILE", "Measured time of a pass by width (CSV or JSON).")
+    between: str = text("--between", "linear|step|never", "Between measured widths. Default linear.", default="linear")
+
+
+class Acceptance(Group):
+    """How likely a drafted token is accepted."""
+
+    panel = "Acceptance"
+    p: Text = text("--p", "P", "Independent candidates: each is accepted with probability P.")
+    decay: Text = text("--decay", "D", "P shrinks by this factor a level, with --p.")
+    child_prob: Text = text("--child-prob", "P1,P2,..", "P(the k-th child is the accepted one), tested in order.")
+    ranked: bool = flag("--ranked", "Sort --child-prob: any rank may be used without the ones before.")
+    alpha: Text = text("--alpha", "A1,A2,..", "Chain: position i accepted, given i-1 was.")
+    survival: Text = text("--survival", "S1,S2,..", "Chain: at least i accepted (vLLM's per-position rate).")
+    accept_length: Text = text("--accept-length", "TAU", "Tokens a round, bonus included, measured with --k.")
+    accept_rate: Text = text("--accept-rate", "R", "Accepted over drafted tokens, measured with --k.")
+    acceptance: list[str] = many(
+        "--acceptance", "FILE[=WEIGHT]", "Acceptance document or table. Repeatable: shares of rounds."
+    )
+    rule: Text = text("--rule", "RULE", "Acceptance rule that the numbers were measured under.")
+    temperature: Text = text("--temperature", "T", "Temperature that they were measured at.")
+    assume_ranks: bool = flag("--assume-ranks", "Plan trees from chain data, siblings taken as independent.")
+
+
+class Shape(Group):
+    """Limits of the tree, or a given one."""
+
+    panel = "Shape"
+    budget: Text = text("--budget", "N", "Most drafted tokens; the root is not counted.")
+    max_depth: Text = text("--max-depth", "N", "Most draft levels. Default 16.")
+    max_children: Text = text("--max-children", "N", "Most children of a node.")
+    k: Text = text("--k", "K", "Evaluate the chain of K; with --accept-length, its measured K.")
+    from_: Text = text("--from", "FILE", "Evaluate the tree in this file (a list of paths, or a tree's JSON).")
+    tie: Text = text("--tie", "SHARE", "Shapes this close to the best count as equal. Default 1%.")
+
+
+class Output(Group):
+    """What is printed and where."""
+
+    panel = "Output"
+    json: bool = flag("--json", "Print one JSON document instead of text.")
+    out: Text = text("--out", "FILE", "Also write the JSON document to FILE, whole or not at all.")
+    quiet: bool = flag("--quiet -q", "Print the verdict line alone, no notes.")
+    color: str = text("--color", "auto|always|never", "Colour and boxes. Default: on a terminal.", default="auto")
+    strict: bool = flag("--strict", "Exit with 1 on 'do not speculate' and on a missing acceptance.")
+
+
+class Pass(Group):
+    """The pass that `roofline` looks at."""
+
+    panel = "Pass"
+    width: str = text(
+        "--width", "N|A..B", "New tokens per sequence in the pass; a range gives a row each. Default 1.", default="1"
+    )
+    measured_tpot: Text = text("--measured-tpot", "TIME", "Measured time per output token of plain decoding.")
+
+
+class Stored(Group):
+    """How the weights of `models show` are stored."""
+
+    panel = Target.panel
+    dtype = Target.dtype
+    weight_bits = Target.weight_bits
+    kv_dtype = Target.kv_dtype
+
+
+class Mask(Group):
+    """What `tree` prints beside the tree."""
+
+    panel = "Output"
+    mask: bool = flag("--mask", "Print the attention mask and the position offsets.")
+
+
+def command(function: Callable[..., None]) -> Callable[..., None]:
+    """Spread the option groups among the parameters of `function` into single options."""
+    spread: list[inspect.Parameter] = []
+    groups: dict[str, type[Group]] = {}
+    for parameter in inspect.signature(function).parameters.values():
+        kind = parameter.annotation
+        if isinstance(kind, type) and issubclass(kind, Group):
+            groups[parameter.name] = kind
+            spread.extend(option.parameter(name, kind.panel) for name, option in kind.declared().items())
+        else:
+            spread.append(parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY))
+
+    @functools.wraps(function)
+    def run(**values: Any) -> None:
+        taken = {
+            name: kind(**{option: values.pop(option) for option in kind.declared()}) for name, kind in groups.items()
+        }
+        function(**taken, **values)
+
+    del run.__wrapped__  # inspect would look behind the new signature
+    run.__signature__ = inspect.Signature(spread)  # type: ignore[attr-defined]
+    run.__annotations__ = {parameter.name: parameter.annotation for parameter in spread}
+    return run

@@ -1,0 +1,42 @@
+"""specplan roofline"""
+
+from .. import units
+from ..errors import InputError
+from .app import Command, new_app
+from .options import Device, Output, Pass, Target, command
+
+app = new_app()
+
+
+@app.command(cls=Command)
+@command
+def roofline(
+    device: Device,
+    target: Target,
+    of: Pass,
+    output: Output,
+) -> None:
+    """What bounds a pass: memory, compute, crossover, tokens per second.
+
+    \b
+    specplan roofline --gpu a100 --params 13e9
+    specplan roofline --gpu h100 --model llama-3-70b --tp 4 --batch 8 --context 8k --dtype fp8
+    """
+    from ..render.roofline import roofline_answer
+    from ..roofline import roofline_share, rooflines
+    from . import inputs
+    from .finish import finish
+
+    place = inputs.scene(device, target)
+    place.require()
+    widths = inputs.read("--width", of.width, units.parse_integers) or []
+    if min(widths) < 1:
+        raise InputError(f"--width {min(widths)} is below 1", hint="the width counts the root: 1 is plain decoding")
+    tpot_s = inputs.read("--measured-tpot", of.measured_tpot, units.parse_time)
+    share = None if tpot_s is None else roofline_share(place.hardware, place.model, tpot_s, load=place.load)
+    rows = {
+        time: rooflines(place.hardware, place.model, widths, load=place.load, time=time)
+        for time in ("ideal", "calibrated")
+    }
+    place.inputs["width"] = widths if len(widths) > 1 else widths[0]
+    finish(roofline_answer(place, rows, tpot_s=tpot_s, share=share), output)

@@ -1,0 +1,50 @@
+"""What target, draft and caches take on one device."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from .drafters import Draft
+    from .model import ModelSpec
+
+
+@dataclass(frozen=True, slots=True)
+class Memory:
+    """Bytes on one device.
+
+    needed_bytes        weights and caches of target and draft, tree included
+    device_bytes        what the device has
+    draft_kv_sequences  sequences of target cache that the draft's weights and cache take the place of
+    freed_bytes         what turning speculation off would free
+    """
+
+    needed_bytes: float
+    device_bytes: float
+    fits: bool
+    draft_kv_sequences: float | None
+    freed_bytes: float
+
+
+def kv_per_device(model: ModelSpec, context: int, tp: int) -> float:
+    """Cached bytes of one sequence on one of `tp` devices: heads are divided, a latent is replicated."""
+    kv = sum(
+        a.layers * a.cached_elements * a.tokens_in_reach(context) / (1 if a.latent else min(tp, a.kv_heads))
+        for a in model.attention
+    )
+    return kv * model.kv_bits / 8 + model.state_bytes / tp
+
+
+def memory(
+    target: ModelSpec, draft: Draft, *, context: int, batch: int, tp: int, nodes: int, device_bytes: float
+) -> Memory:
+    """What target, draft and caches take on one device; activations and the runtime's reserve are left out."""
+    plain = target.weight_bytes / tp + batch * kv_per_device(target, context + 1, tp)
+    tree_kv = batch * (kv_per_device(target, context + 1 + nodes, tp) - kv_per_device(target, context + 1, tp))
+    extra = 0.0
+    if draft.model is not None:
+        extra = draft.model.weight_bytes / draft.tp + batch * kv_per_device(draft.model, context + 1 + nodes, draft.tp)
+    sequence = kv_per_device(target, context, tp)
+    needed = plain + tree_kv + extra
+    return Memory(needed, device_bytes, needed <= device_bytes, extra / sequence if sequence else None, tree_kv + extra)

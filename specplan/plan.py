@@ -1,0 +1,498 @@
+"""Verdict, candidates, comparisons: from an acceptance and the costs of a round to an answer.
+
+    round_s = draft passes + one verification pass + overhead
+    tokens_per_s = batch * tau / round_s
+
+Plain decoding is always one of the candidates: nodes 0, tau 1, one pass of width 1, no overhead.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from .acceptance import Acceptance, Independent, tau_interval
+from .drafters import Draft, free_draft
+from .errors import DoesNotFit, InputError
+from .memory import Memory
+from .optimize import Candidate, best_trees, evaluate, fastest_tree
+from .tree import TokenTree
+from .units import show_bytes
+
+DEFAULT_NODES = 256
+DEFAULT_DEPTH = 16
+
+
+@dataclass(frozen=True)
+class Costs:
+    """What a round costs.
+
+    verify_s     seconds of a verification pass by width: index i is width i + 1
+    draft        what proposes the tokens
+    overhead_s   fixed seconds a round, plain decoding excepted
+    batch        sequences in a pass
+    relative     True when times are multiples of a plain pass: no tokens per second then
+    measured     widths that were measured, None when the times come from a formula
+    """
+
+    verify_s: Sequence[float]
+    draft: Draft = field(default_factory=free_draft)
+    overhead_s: float = 0.0
+    draft_passes: str = "all_but_leaf"
+    draft_shape: str = "sequential"
+    batch: int = 1
+    relative: bool = False
+    measured: frozenset[int] | None = None
+
+    @property
+    def plain_s(self) -> float:
+        return self.verify_s[0]
+
+    def arguments(self) -> dict[str, Any]:
+        """As the optimizer takes them."""
+        return {
+            "verify_s": self.verify_s,
+            "draft_s": self.draft.pass_s,
+            "overhead_s": self.overhead_s,
+            "draft_passes": self.draft_passes,
+            "draft_shape": self.draft_shape,
+        }
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Which shapes are looked at; the root is not counted in `nodes`.
+
+    chain   True when only chains may be planned (nothing is known of siblings)
+    """
+
+    nodes: int
+    depth: int = DEFAULT_DEPTH
+    children: int | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("nodes", "depth", "children"):
+            value = getattr(self, name)
+            if value is not None and value < 1:
+                option = {"nodes": "--budget", "depth": "--max-depth", "children": "--max-children"}[name]
+                raise InputError(f"{option} {value} is below 1", hint=f"{option} is a whole number from 1 up")
+
+    def arguments(self) -> dict[str, Any]:
+        return {"max_nodes": self.nodes, "max_depth": self.depth, "max_children": self.children}
+
+
+@dataclass(frozen=True, slots=True)
+class DraftTime:
+    """The draft's part of a round: passes, mean seconds of one, all of them."""
+
+    passes: int
+    pass_s: float | None
+    total_s: float | None
+
+
+@dataclass(frozen=True)
+class Shape:
+    """A tree with what it yields and costs; keys as in contract.md. Times are null without costs.
+
+    interpolated   True when the verification time lies between measured widths
+    """
+
+    nodes: int
+    width: int
+    depth: int
+    widths: tuple[int, ...]
+    parents: tuple[int, ...]
+    ranks: tuple[int, ...]
+    paths: tuple[tuple[int, ...], ...]
+    position_offsets: tuple[int, ...]
+    level_survival: tuple[float, ...]
+    accepted: float
+    tau: float
+    draft: DraftTime
+    verify_s: float | None
+    overhead_s: float | None
+    round_s: float | None
+    tokens_per_s: float | None
+    tokens_per_s_per_sequence: float | None
+    speedup: float | None
+    interpolated: bool = False
+
+
+def draft_pass_count(tree: TokenTree, costs: Costs | None) -> int:
+    """Draft passes of a round in the convention of `costs`."""
+    if tree.nodes == 0:
+        return 0
+    if costs is not None and costs.draft_shape == "block":
+        return 1
+    return tree.depth + (1 if costs is not None and costs.draft_passes == "all" else 0)
+
+
+def shape_of(tree: TokenTree, acceptance: Acceptance, costs: Costs | None) -> Shape:
+    """What `tree` yields under `acceptance` and costs under `costs`.
+
+    Raises  InputError when the verification curve ends before the tree's width.
+    """
+    survival = tuple(acceptance.level_survival(tree))
+    passes = draft_pass_count(tree, costs)
+    common: dict[str, Any] = {
+        "nodes": tree.nodes,
+        "width": tree.width,
+        "depth": tree.depth,
+        "widths": tree.widths,
+        "parents": tree.parents,
+        "ranks": tree.ranks,
+        "paths": tree.paths,
+        "position_offsets": tree.position_offsets,
+        "level_survival": survival,
+    }
+    if costs is None:
+        accepted = acceptance.accepted(tree)
+        nothing: dict[str, Any] = dict.fromkeys(
+            ("verify_s", "overhead_s", "round_s", "tokens_per_s", "tokens_per_s_per_sequence", "speedup")
+        )
+        return Shape(**common, accepted=accepted, tau=accepted + 1, draft=DraftTime(passes, None, None), **nothing)
+    if tree.width > len(costs.verify_s):
+        raise InputError(
+            f"no verification time for width {tree.width} ({tree.nodes} nodes and the root)",
+            hint=f"the curve ends at width {len(costs.verify_s)}",
+        )
+    at = evaluate(tree, acceptance, **costs.arguments())
+    rate = None if costs.relative else costs.batch * at.tokens_per_s
+    return Shape(
+        **common,
+        accepted=at.accepted,
+        tau=at.tau,
+        draft=DraftTime(passes, at.draft_s / passes if passes else 0.0, at.draft_s),
+        verify_s=at.verify_s,
+        overhead_s=at.overhead_s,
+        round_s=at.round_s,
+        tokens_per_s=rate,
+        tokens_per_s_per_sequence=None if rate is None else rate / costs.batch,
+        speedup=at.tokens_per_s * costs.plain_s,
+        interpolated=costs.measured is not None and tree.width not in costs.measured,
+    )
+
+
+# ---- the best tree
+
+
+@dataclass(frozen=True)
+class Best:
+    """The best tree, how sure that is, and the curve over node counts.
+
+    optimality   "proved", or "gap" with `gap` the fraction that may be missing
+    candidates   one row a node count from 0: exactly that many nodes
+    tree_with    the tree of a row
+    """
+
+    shape: Shape
+    tree: TokenTree
+    optimality: str
+    gap: float
+    candidates: tuple[Candidate, ...]
+    tree_with: Callable[[int], TokenTree]
+
+
+def best_tree(acceptance: Acceptance, limits: Limits, costs: Costs | None) -> Best:
+    """The best tree within `limits`: per second with costs, else with as many nodes as exist up to the budget."""
+    if costs is None:
+        return _best_for_budget(acceptance, limits)
+    found = fastest_tree(acceptance, **costs.arguments(), **limits.arguments())
+    rows = tuple(_scaled(row, costs) for row in found.candidates)
+    return Best(shape_of(found.tree, acceptance, costs), found.tree, found.optimality, found.gap, rows, found.tree_with)
+
+
+def _scaled(row: Candidate, costs: Costs) -> Candidate:
+    """A candidate for one sequence as one for the whole batch."""
+    if row.tokens_per_s is None:
+        return row
+    return replace(row, tokens_per_s=None if costs.relative else row.tokens_per_s * costs.batch)
+
+
+def _best_for_budget(acceptance: Acceptance, limits: Limits) -> Best:
+    frontier = best_trees(acceptance, **limits.arguments())
+    exact = frontier.exact[limits.depth]
+    reachable = [nodes for nodes, accepted in enumerate(exact) if accepted is not None]
+    rows = tuple(_untimed_row(frontier, nodes) for nodes in range(limits.nodes + 1))
+    nodes = reachable[-1]
+    tree = frontier.tree(nodes, limits.depth)
+    shape = shape_of(tree, acceptance, None)
+    return Best(shape, tree, "proved", 0.0, rows, lambda n: frontier.tree(n, limits.depth))
+
+
+def _untimed_row(frontier: Any, nodes: int) -> Candidate:
+    """The best tree of exactly `nodes` nodes, at the smallest depth that reaches it."""
+    last = frontier.exact[-1][nodes]
+    if last is None:
+        return Candidate(nodes, None, None, None, None, None)
+    depth = next(
+        d for d, row in enumerate(frontier.exact) if row[nodes] is not None and row[nodes] >= last * (1 - 1e-12)
+    )
+    return Candidate(nodes, depth, 1 + last, None, None, None)
+
+
+def best_chain(acceptance: Acceptance, limits: Limits, costs: Costs | None) -> Shape:
+    """The best chain of at least one node: per second with costs, else of the whole budget."""
+    longest = chain_limit(acceptance, limits)
+    if costs is None:
+        return shape_of(TokenTree.chain(longest), acceptance, None)
+    lengths = range(1, min(longest, len(costs.verify_s) - 1) + 1)
+    if not lengths:
+        return shape_of(TokenTree.empty(), acceptance, costs)
+    rate = {k: evaluate(TokenTree.chain(k), acceptance, **costs.arguments()).tokens_per_s for k in lengths}
+    return shape_of(TokenTree.chain(max(lengths, key=lambda k: (rate[k], -k))), acceptance, costs)
+
+
+def chain_limit(acceptance: Acceptance, limits: Limits) -> int:
+    """The longest chain that the limits and the acceptance allow."""
+    known = acceptance.max_depth
+    return min(limits.nodes, limits.depth, known if known is not None else limits.depth)
+
+
+def full_tree(acceptance: Acceptance, limits: Limits, costs: Costs | None) -> Shape | None:
+    """The best full k-ary tree with k >= 2 that fits the budget; None when not even two nodes fit."""
+    budget = limits.nodes if costs is None else min(limits.nodes, len(costs.verify_s) - 1)
+    best: tuple[float, TokenTree] | None = None
+    known = acceptance.max_depth or limits.depth
+    for branching in range(2, min(budget, limits.children or budget) + 1):
+        depth, nodes = 1, branching
+        while nodes <= budget and depth <= min(limits.depth, known):
+            tree = TokenTree.full(branching, depth)
+            value = acceptance.accepted(tree)
+            if costs is not None:
+                value = evaluate(tree, acceptance, **costs.arguments()).tokens_per_s
+            if best is None or value > best[0] * (1 + 1e-12):
+                best = value, tree
+            depth, nodes = depth + 1, nodes + branching ** (depth + 1)
+        if branching > _widest_useful(acceptance):
+            break
+    return None if best is None else shape_of(best[1], acceptance, costs)
+
+
+def _widest_useful(acceptance: Acceptance) -> int:
+    """Ranks past this one add nothing at the first level: the search over fans may stop."""
+    row = acceptance.row(1, 256)
+    return next((rank + 1 for rank, value in enumerate(row) if value < 1e-9), len(row))
+
+
+def comparisons(acceptance: Acceptance, limits: Limits, costs: Costs | None) -> dict[str, Shape | None]:
+    """Plain decoding, the best chain of the budget, the best full tree, and the chain of its depth."""
+    full = full_tree(acceptance, limits, costs)
+    same = None if full is None else shape_of(TokenTree.chain(full.depth), acceptance, costs)
+    return {
+        "plain": shape_of(TokenTree.empty(), acceptance, costs),
+        "chain_same_budget": best_chain(acceptance, limits, costs),
+        "chain_same_depth": same,
+        "full_tree": full,
+    }
+
+
+def recommended(acceptance: Acceptance, best: Best, costs: Costs, tie: float) -> Shape:
+    """The smallest shape within `tie` of the optimum; a measured width before an interpolated one.
+
+    tie   share of tokens per second that counts as equal, in [0, 1)
+    """
+    if not 0 <= tie < 1:
+        raise InputError(f"--tie {tie:g} is not a share in [0, 1)", hint="write 1% or 0.01")
+    enough = (best.shape.speedup or 1.0) * (1 - tie)
+    rows = [row.nodes for row in best.candidates if row.speedup is not None and row.speedup >= enough]
+    if costs.measured is not None:
+        rows = [nodes for nodes in rows if nodes + 1 in costs.measured] or rows
+    if not rows or rows[0] >= best.shape.nodes:
+        return best.shape
+    return shape_of(best.tree_with(rows[0]), acceptance, costs)
+
+
+# ---- break-even
+
+
+@dataclass(frozen=True, slots=True)
+class BreakEven:
+    """Where speculation begins to pay.
+
+    tau      tokens per round at which this shape's round equals plain decoding: round_s / plain pass
+    p        probability of independent candidates at which the shape yields that tau; None if none does
+    round_s  of the shape
+    nodes, depth   of the shape
+    """
+
+    tau: float
+    p: float | None
+    round_s: float
+    nodes: int
+    depth: int
+
+
+def break_even(tree: TokenTree, costs: Costs) -> BreakEven:
+    """The break-even of one shape.
+
+    >>> from specplan.tree import TokenTree
+    >>> round(break_even(TokenTree.chain(1), Costs(verify_s=[1.0, 1.2])).p, 6)
+    0.2
+    """
+    at = evaluate(tree, Independent(0.5), **costs.arguments())
+    needed = at.round_s / costs.plain_s
+    p = _smallest(lambda q: Independent(q).accepted(tree) + 1 >= needed)
+    return BreakEven(needed, p, at.round_s, tree.nodes, tree.depth)
+
+
+def _smallest(holds: Callable[[float], bool], *, steps: int = 100) -> float | None:
+    """The smallest p in [0, 1] at which `holds`, found on a grid and then by bisection."""
+    grid = [i / steps for i in range(steps + 1)]
+    first = next((i for i, p in enumerate(grid) if holds(p)), None)
+    if first is None or first == 0:
+        return None if first is None else 0.0
+    low, high = grid[first - 1], grid[first]
+    for _ in range(50):
+        middle = (low + high) / 2
+        low, high = (low, middle) if holds(middle) else (middle, high)
+    return high
+
+
+def break_even_table(
+    limits: Limits, costs: Costs, *, lengths: Sequence[int] = (1, 2, 3, 4, 5, 6, 8, 12, 16)
+) -> list[BreakEven]:
+    """The break-even of chains of several lengths."""
+    longest = min(limits.nodes, limits.depth, len(costs.verify_s) - 1)
+    return [break_even(TokenTree.chain(k), costs) for k in lengths if k <= longest]
+
+
+# ---- the plan
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """speculate is None when no acceptance was given; interval is that of the speed-up, from counts."""
+
+    speculate: bool | None
+    reason: str
+    speedup: float | None
+    interval: tuple[float, float] | None = None
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The whole answer; keys as in contract.md."""
+
+    verdict: Verdict
+    break_even: BreakEven | None
+    break_even_table: tuple[BreakEven, ...]
+    best: Best | None
+    recommended: Shape | None
+    best_chain: Shape | None
+    plain: Shape
+    memory: Memory | None
+
+
+def plan(
+    acceptance: Acceptance | None,
+    costs: Costs,
+    limits: Limits,
+    *,
+    tie: float = 0.01,
+    memory_of: Callable[[int], Memory] | None = None,
+) -> Plan:
+    """Does speculation pay, how much, and with which tree?
+
+    acceptance   None: the break-even is all that can be said
+    memory_of    memory needed with that many nodes, where a device and a model are known
+    Raises       DoesNotFit when the target alone is larger than the device.
+
+    >>> p = plan(Independent(0.6), Costs(verify_s=[1.0] * 15), Limits(14))
+    >>> p.verdict.speculate, p.best.shape.nodes, round(p.best.shape.tau, 3)
+    (True, 14, 3.382)
+    """
+    _check_memory(memory_of)
+    nothing = Independent(0.0)
+    plain = shape_of(TokenTree.empty(), acceptance or nothing, costs)
+    table = tuple(break_even_table(limits, costs))
+    if acceptance is None:
+        return _without_acceptance(plain, table, costs, limits, memory_of)
+    best = best_tree(acceptance, limits, costs)
+    chosen = recommended(acceptance, best, costs, tie)
+    chain = best_chain(acceptance, limits, costs)
+    spent = memory_of(chosen.nodes) if memory_of else None
+    if spent is not None and not spent.fits:
+        chosen = plain
+    shown = chosen if chosen.nodes else _best_speculative(acceptance, best, costs) or chain
+    even = break_even(TokenTree.from_parents(shown.parents, shown.ranks), costs) if shown.nodes else None
+    verdict = _verdict(chosen, shown, even, acceptance, spent)
+    return Plan(verdict, even, table, best, chosen, chain, plain, spent)
+
+
+def _check_memory(memory_of: Callable[[int], Memory] | None) -> None:
+    if memory_of is None:
+        return
+    least = memory_of(0)
+    target_alone = least.needed_bytes - least.freed_bytes
+    if target_alone > least.device_bytes:
+        needed, missing = show_bytes(target_alone), show_bytes(target_alone - least.device_bytes)
+        raise DoesNotFit(
+            f"the model needs {needed} on a device of {show_bytes(least.device_bytes)}, {missing} too much",
+            hint="a larger --tp, a smaller --dtype, or less --batch or --context",
+        )
+
+
+def _best_speculative(acceptance: Acceptance, best: Best, costs: Costs) -> Shape | None:
+    """The best shape that drafts at all, for when plain decoding wins."""
+    rows = [row for row in best.candidates if row.nodes and row.speedup is not None]
+    if not rows:
+        return None
+    top = max(rows, key=lambda row: (row.speedup or 0.0, -row.nodes))
+    return shape_of(best.tree_with(top.nodes), acceptance, costs)
+
+
+def _without_acceptance(
+    plain: Shape, table: tuple[BreakEven, ...], costs: Costs, limits: Limits, memory_of: Callable[[int], Memory] | None
+) -> Plan:
+    known = [row for row in table if row.p is not None]
+    easiest = min(known, key=lambda row: (row.p, row.nodes)) if known else None
+    reason = (
+        "no acceptance was given, and none is assumed"
+        if easiest is None
+        else f"no acceptance was given; a chain of {easiest.nodes} pays from p {easiest.p:.3f} up"
+    )
+    spent = memory_of(min(limits.nodes, len(costs.verify_s) - 1)) if memory_of else None
+    return Plan(Verdict(None, reason, None), easiest, table, None, None, None, plain, spent)
+
+
+def _verdict(
+    chosen: Shape, shown: Shape, even: BreakEven | None, acceptance: Acceptance, spent: Memory | None
+) -> Verdict:
+    if spent is not None and not spent.fits:
+        over = show_bytes(spent.needed_bytes - spent.device_bytes)
+        return Verdict(False, f"target, draft and caches need {over} more than the device has", 1.0)
+    if not chosen.nodes:
+        needed = (
+            f"its round needs {even.tau:.3f} tokens to break even and yields {shown.tau:.3f}"
+            if even
+            else "nothing can be drafted"
+        )
+        return Verdict(False, f"no shape beats plain decoding; the best has {shown.nodes} nodes: {needed}", 1.0)
+    assert even is not None
+    reason = f"a round yields {chosen.tau:.3f} tokens and costs as much as {even.tau:.3f} plain passes"
+    return Verdict(True, reason, chosen.speedup, _speedup_interval(chosen, acceptance))
+
+
+def _speedup_interval(chosen: Shape, acceptance: Acceptance) -> tuple[float, float] | None:
+    """The interval of the speed-up that the counts behind the acceptance leave, 95 %."""
+    bounds = tau_interval(acceptance, TokenTree.from_parents(chosen.parents, chosen.ranks))
+    if bounds is None or chosen.speedup is None:
+        return None
+    return bounds.low / chosen.tau * chosen.speedup, bounds.high / chosen.tau * chosen.speedup
+
+
+def useful_limit(crossover_width: float, last_width: int | None) -> int:
+    """The default node limit: min(256, 1.5 x crossover, end of the curve).
+
+    >>> useful_limit(153.0, None), useful_limit(93.0, None), useful_limit(153.0, 9)
+    (229, 139, 8)
+    """
+    limit = DEFAULT_NODES
+    if math.isfinite(crossover_width):
+        limit = min(limit, int(1.5 * crossover_width))
+    if last_width is not None:
+        limit = min(limit, last_width - 1)
+    return max(limit, 1)

@@ -1,0 +1,1 @@
+"""Words and pictures: the only place that makes them."""

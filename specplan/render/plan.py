@@ -1,0 +1,176 @@
+"""The answer of `specplan plan`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from ..drafters import bytes_ratio
+from ..memory import Memory
+from ..plan import BreakEven, Costs, Plan, Shape
+from ..tree import TokenTree
+from ..units import show_bytes, show_share, show_time
+from .output import Answer, Lines, Table, document
+from .tree import acceptance_assumptions, comparison_table, cost_assumptions, drawing, shape_keys
+
+
+def plan_answer(place: Any, answer: Plan, costs: Costs, acceptance: Any | None) -> Answer:
+    """Verdict first, then the shapes, the round's time, the memory, and why."""
+    assumptions = [*place.assumptions, *cost_assumptions(costs)]
+    if acceptance is not None:
+        assumptions += acceptance_assumptions(acceptance)
+    keys = plan_keys(place, answer, costs)
+    return Answer(
+        verdict=_verdict(answer),
+        document=document(
+            "plan", inputs=place.inputs, assumptions=assumptions, notes=place.notes, warnings=place.warnings, keys=keys
+        ),
+        parts=list(_parts(answer, costs, acceptance)),
+        why=list(_why(answer, costs)),
+        assumptions=assumptions,
+        notes=place.notes,
+        warnings=place.warnings,
+    )
+
+
+def plan_keys(place: Any, answer: Plan, costs: Costs) -> dict[str, Any]:
+    """The plan's own keys of the JSON document; contract.md has their meaning."""
+    shown = answer.recommended if answer.recommended is not None else answer.plain
+    draft, target = costs.draft, place.model
+    ratio = bytes_ratio(draft.model, target) if draft.model is not None and target is not None else None
+    even = answer.break_even
+    return {
+        "verdict": answer.verdict,
+        "break_even": {
+            "tau": None if even is None else even.tau,
+            "p": None if even is None else even.p,
+            "round_s": None if even is None or costs.relative else even.round_s,
+            "nodes": None if even is None else even.nodes,
+            "table": answer.break_even_table,
+        },
+        "optimum": None if answer.best is None else _optimum_keys(answer),
+        "recommended": None if answer.recommended is None else shape_keys(answer.recommended),
+        "best_chain": None if answer.best_chain is None else shape_keys(answer.best_chain),
+        "plain": shape_keys(answer.plain),
+        "time": {"draft_s": shown.draft.total_s, "verify_s": shown.verify_s, "overhead_s": shown.overhead_s},
+        "draft": {"bytes_ratio": ratio, "passes": shown.draft.passes, "pass_s": shown.draft.pass_s},
+        "memory": answer.memory,
+        "schedule": None,
+        "deadline": None,
+        "cost": None,
+    }
+
+
+def _optimum_keys(answer: Plan) -> dict[str, Any]:
+    assert answer.best is not None
+    best = answer.best
+    return shape_keys(best.shape) | {"optimality": best.optimality, "gap": best.gap, "candidates": best.candidates}
+
+
+def _verdict(answer: Plan) -> str:
+    verdict = answer.verdict
+    if verdict.speculate is None:
+        return f"No verdict: {verdict.reason}."
+    if not verdict.speculate:
+        return f"Do not speculate: {verdict.reason}."
+    shape = answer.recommended
+    assert shape is not None
+    what = (
+        f"a chain of {shape.nodes}"
+        if shape.depth == shape.nodes
+        else f"a tree of {shape.nodes} nodes (verify width {shape.width}), depth {shape.depth}"
+    )
+    between = "" if verdict.interval is None else f" ({verdict.interval[0]:.2f} to {verdict.interval[1]:.2f})"
+    return f"Speculate: {verdict.speedup:.2f} x plain decoding{between} with {what}{_break_even_words(answer)}."
+
+
+def _break_even_words(answer: Plan) -> str:
+    even = answer.break_even
+    if even is None:
+        return ""
+    p = "" if even.p is None else f" (p {even.p:.3f})"
+    return f"; break-even at {even.tau:.3f} tokens a round{p}"
+
+
+def _parts(answer: Plan, costs: Costs, acceptance: Any | None) -> Iterator[Table | Lines]:
+    if answer.best is None:
+        yield _break_even_table(answer.break_even_table, costs)
+    else:
+        shapes = {
+            "recommended": answer.recommended,
+            "optimum": answer.best.shape,
+            "best chain": answer.best_chain,
+            "plain decoding": answer.plain,
+        }
+        yield comparison_table(shapes)
+        shape = answer.recommended
+        assert shape is not None
+        if shape.nodes:
+            yield _round_table(shape, costs)
+            tree = TokenTree.from_parents(shape.parents, shape.ranks)
+            yield Lines(
+                list(drawing(tree, acceptance, most=20)), title=f"recommended: level widths {', '.join(map(str, shape.widths))}"
+            )
+    if answer.memory is not None:
+        yield _memory_table(answer.memory)
+
+
+def _round_table(shape: Shape, costs: Costs) -> Table:
+    assert shape.round_s is not None
+    parts = (
+        (f"draft, {shape.draft.passes} passes", shape.draft.total_s or 0.0),
+        (f"verification, width {shape.width}", shape.verify_s or 0.0),
+        ("overhead", shape.overhead_s or 0.0),
+        ("round", shape.round_s),
+    )
+    show = (lambda s: f"{s / costs.plain_s:.3f} plain passes") if costs.relative else show_time
+    return Table(("round", "time", "share"), [(name, show(s), f"{s / shape.round_s:.1%}") for name, s in parts])
+
+
+def _break_even_table(rows: Sequence[BreakEven], costs: Costs) -> Table:
+    cells = [
+        (
+            f"chain of {row.nodes}",
+            "-" if costs.relative else show_time(row.round_s),
+            f"{row.tau:.3f}",
+            "never" if row.p is None else f"{row.p:.3f}",
+        )
+        for row in rows
+    ]
+    return Table(("break-even", "round", "tokens/round needed", "p needed"), cells)
+
+
+def _memory_table(memory: Memory) -> Table:
+    rows = [
+        ("needed on a device", show_bytes(memory.needed_bytes)),
+        ("device has", show_bytes(memory.device_bytes)),
+        ("left", show_bytes(memory.device_bytes - memory.needed_bytes)),
+        ("of it for speculation", show_bytes(memory.freed_bytes)),
+    ]
+    if memory.draft_kv_sequences is not None:
+        rows.append(("sequences that the draft displaces", f"{memory.draft_kv_sequences:.1f}"))
+    return Table(("memory", ""), rows)
+
+
+def _why(answer: Plan, costs: Costs) -> Iterator[str]:
+    verdict = answer.verdict
+    if verdict.speculate is None:
+        yield "Give an acceptance to get a verdict: --p 0.6, --accept-length 2.8 --k 5, --acceptance FILE, ..."
+        return
+    yield verdict.reason[0].upper() + verdict.reason[1:] + "."
+    best, chosen = answer.best, answer.recommended
+    assert best is not None
+    assert chosen is not None
+    if chosen.nodes and chosen.nodes < best.shape.nodes:
+        loss = 1 - (chosen.speedup or 0) / (best.shape.speedup or 1)
+        fewer = best.shape.nodes - chosen.nodes
+        yield f"The optimum has {best.shape.nodes} nodes; the recommended one has {fewer} less and loses {show_share(loss, 2)}."
+    if best.optimality != "proved":
+        yield f"The optimum is not proved: a better shape could gain at most {best.gap:.2%}."
+    chain = answer.best_chain
+    if chosen.nodes and chain is not None and chain.speedup and chosen.speedup and chosen.depth != chosen.nodes:
+        gain = chosen.speedup / chain.speedup - 1
+        yield f"Against the best chain ({chain.nodes} tokens, {chain.speedup:.2f} x) the tree gains {gain:.1%}."
+    spec_share = (chosen.draft.total_s or 0) / (chosen.round_s or 1)
+    if spec_share > 0.5:
+        yield f"Drafting takes {spec_share:.0%} of the round: a smaller draft would gain more than a better tree."

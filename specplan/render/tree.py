@@ -1,0 +1,324 @@
+"""The answers of `specplan tree`, and the shapes that plans show."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import fields
+from typing import Any
+
+from ..plan import Best, Costs, Limits, Shape, best_chain, best_tree, comparisons, shape_of
+from ..tree import TokenTree
+from ..units import show_time
+from .output import Answer, Lines, Table, document
+
+DRAWN_NODES = 64
+NAMES = {
+    "plain": "plain decoding",
+    "chain_same_budget": "best chain of the budget",
+    "chain_same_depth": "chain of the same depth",
+    "full_tree": "full tree that fits",
+}
+
+
+def tree_answer(
+    place: Any, acceptance: Any, limits: Limits | None, costs: Costs | None, given: TokenTree | None, *, mask: bool
+) -> Answer:
+    """The best tree within `limits`, or what a given one yields."""
+    if given is not None:
+        limits = Limits(max(given.nodes, 1), max(given.depth, 1))
+        shape = shape_of(given, acceptance, costs)
+        best, tree = None, given
+    else:
+        assert limits is not None
+        best = best_tree(acceptance, limits, costs)
+        shape, tree = best.shape, best.tree
+    others = comparisons(acceptance, limits, costs)
+    keys: dict[str, Any] = shape_keys(shape)
+    keys |= {
+        "optimality": best.optimality if best else None,
+        "gap": best.gap if best else None,
+        "candidates": best.candidates if best else [],
+        "comparisons": {name: None if other is None else comparison_keys(other) for name, other in others.items()},
+    }
+    if mask or tree.nodes <= DRAWN_NODES:
+        keys["mask"] = tree.mask()
+    parts: list[Table | Lines] = [Lines(list(drawing(tree, acceptance)), title=_heading(shape))]
+    parts.append(
+        comparison_table({("best tree" if best else "given tree"): shape, **{NAMES[k]: v for k, v in others.items()}})
+    )
+    if best is not None and costs is not None:
+        parts.append(_candidates_table(best, costs))
+    if mask:
+        parts.append(Lines(list(mask_lines(tree)), title="attention mask (first column: the prefix), position offset"))
+    assumptions = [*place.assumptions, *cost_assumptions(costs), *acceptance_assumptions(acceptance)]
+    return Answer(
+        verdict=_verdict(shape, best, others, costs),
+        document=document(
+            "tree", inputs=place.inputs, assumptions=assumptions, notes=place.notes, warnings=place.warnings, keys=keys
+        ),
+        parts=parts,
+        why=list(_why(shape, best, costs, acceptance)),
+        assumptions=assumptions,
+        notes=place.notes,
+        warnings=place.warnings,
+    )
+
+
+def shape_keys(shape: Shape) -> dict[str, Any]:
+    """A shape as the JSON document has it."""
+    return {item.name: getattr(shape, item.name) for item in fields(shape)}
+
+
+def comparison_keys(shape: Shape) -> dict[str, Any]:
+    names = (
+        "nodes",
+        "width",
+        "depth",
+        "widths",
+        "accepted",
+        "tau",
+        "round_s",
+        "tokens_per_s",
+        "tokens_per_s_per_sequence",
+        "speedup",
+    )
+    return {name: getattr(shape, name) for name in names}
+
+
+KINDS = {
+    "independent": "each candidate is accepted with the same probability p, whatever its siblings and the path above",
+    "positional": "one vector of child probabilities holds at every depth and on every path",
+    "depth_rank": "child probabilities depend on depth and rank alone, not on the path above",
+    "chain": "acceptance depends on the position in the chain alone",
+    "paths": "measured path frequencies",
+    "mixture": "shares of rounds, each with its own acceptance",
+}
+
+
+def acceptance_assumptions(acceptance: Any) -> list[tuple[str, str]]:
+    """What the acceptance numbers take for granted."""
+    said = [KINDS[acceptance.kind], *acceptance.notes]
+    if acceptance.rule is not None:
+        said.append(f"measured under the rule {acceptance.rule}; they hold for no other")
+    if acceptance.temperature is not None:
+        said.append(f"measured at temperature {acceptance.temperature:g}")
+    return [(text, "acceptance") for text in said]
+
+
+def cost_assumptions(costs: Costs | None) -> list[tuple[str, str]]:
+    if costs is None:
+        return []
+    conventions = {
+        "all_but_leaf": "a draft pass for every level but the last: a chain of 4 pays 4 passes",
+        "all": "a draft pass for the root and every level, the last included (Sequoia, OPT-Tree)",
+        "expanded": "a draft pass a level, over the nodes that get children",
+    }
+    text = "one draft pass for the whole block" if costs.draft_shape == "block" else conventions[costs.draft_passes]
+    return [(text, "--draft-shape block" if costs.draft_shape == "block" else f"--draft-passes {costs.draft_passes}")]
+
+
+def _heading(shape: Shape) -> str:
+    widths = ", ".join(map(str, shape.widths)) or "none"
+    return f"{shape.nodes} nodes (verify width {shape.width}), depth {shape.depth}, level widths {widths}"
+
+
+def _verdict(shape: Shape, best: Best | None, others: Mapping[str, Shape | None], costs: Costs | None) -> str:
+    if best is None:
+        text = f"This tree of {shape.nodes} nodes (verify width {shape.width}) yields {shape.tau:.3f} tokens a round"
+    elif shape.nodes == 0:
+        return "Plain decoding is fastest: no tree within the limits pays."
+    else:
+        size = f"{shape.nodes} nodes (verify width {shape.width}), depth {shape.depth}"
+        text = f"Best tree: {size}, {shape.tau:.3f} tokens a round"
+    if costs is not None and shape.speedup is not None:
+        rate = "" if shape.tokens_per_s is None else f", {shape.tokens_per_s:.1f} tokens/s"
+        return f"{text}{rate}, {shape.speedup:.3f} x plain decoding."
+    chain = others["chain_same_budget"]
+    beside = f"; a chain of {chain.nodes} yields {chain.tau:.3f}" if chain is not None else ""
+    full = others["full_tree"]
+    return text + beside + (f", the full tree of {full.nodes} {full.tau:.3f}." if full is not None else ".")
+
+
+def _why(shape: Shape, best: Best | None, costs: Costs | None, acceptance: Any) -> Iterator[str]:
+    levels = ", ".join(f"{s:.4g}" for s in shape.level_survival)
+    if levels:
+        yield (
+            f"A round gets at least this deep with probability {levels}; "
+            f"their sum is the {shape.accepted:.3f} accepted tokens, the bonus token makes {shape.tau:.3f}."
+        )
+    if costs is not None and shape.round_s is not None and not costs.relative:
+        draft, verify, overhead = (show_time(t or 0) for t in (shape.draft.total_s, shape.verify_s, shape.overhead_s))
+        yield (
+            f"A round takes {show_time(shape.round_s)}: {shape.draft.passes} draft passes {draft}, "
+            f"verification {verify}, overhead {overhead}; a plain pass {show_time(costs.plain_s)}."
+        )
+    if best is not None:
+        yield _next_node(best, costs)
+        if best.optimality != "proved":
+            yield f"Not proved: a better shape could gain at most {best.gap:.2%}."
+
+
+def _next_node(best: Best, costs: Costs | None) -> str:
+    """Where the next node stops paying."""
+    rows = {row.nodes: row for row in best.candidates}
+    here, after = rows.get(best.shape.nodes), rows.get(best.shape.nodes + 1)
+    if costs is None:
+        before = rows.get(best.shape.nodes - 1)
+        if here is None or before is None or here.tau is None or before.tau is None:
+            return "Proved optimal for this budget."
+        return f"Proved optimal for this budget; its last node adds {here.tau - before.tau:.4f} tokens a round."
+    if after is None or after.speedup is None or here is None or here.speedup is None:
+        return "The search ends at its node limit: a larger --budget may pay."
+    return f"The next node does not pay: {after.nodes} nodes reach {after.speedup:.3f} x against {here.speedup:.3f} x."
+
+
+# ---- tables
+
+
+def comparison_table(shapes: Mapping[str, Shape | None]) -> Table:
+    """Shapes side by side; columns of time only where there are times."""
+    rows = [(name, shape) for name, shape in shapes.items() if shape is not None]
+    timed = any(shape.round_s is not None for _, shape in rows)
+    columns = ["", "nodes", "width", "depth", "level widths", "accepted", "tokens/round"]
+    if timed:
+        columns += ["round", "tokens/s", "x plain"]
+    return Table(columns, [_comparison_row(name, shape, timed) for name, shape in rows])
+
+
+def _comparison_row(name: str, shape: Shape, timed: bool) -> list[str]:
+    widths = (
+        " ".join(map(str, shape.widths)) if len(shape.widths) <= 12 else " ".join(map(str, shape.widths[:10])) + " ..."
+    )
+    cells = [
+        name,
+        str(shape.nodes),
+        str(shape.width),
+        str(shape.depth),
+        widths or "-",
+        f"{shape.accepted:.3f}",
+        f"{shape.tau:.3f}",
+    ]
+    if timed:
+        rate = "-" if shape.tokens_per_s is None else f"{shape.tokens_per_s:.1f}"
+        took = "-" if shape.round_s is None or shape.tokens_per_s is None else show_time(shape.round_s)
+        cells += [took, rate, "-" if shape.speedup is None else f"{shape.speedup:.3f}"]
+    return cells
+
+
+def _candidates_table(best: Best, costs: Costs) -> Table:
+    """Some rows of the curve over node counts: powers of two and the neighbourhood of the optimum."""
+    last = len(best.candidates) - 1
+    around = range(best.shape.nodes - 1, best.shape.nodes + 2)
+    shown = sorted({0, 1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, last, *around})
+    rows = [best.candidates[n] for n in shown if 0 <= n <= last and best.candidates[n].tau is not None]
+    cells = [
+        (
+            f"{row.nodes}{' *' if row.nodes == best.shape.nodes else ''}",
+            str(row.depth),
+            f"{row.tau:.3f}",
+            "-" if row.round_s is None or costs.relative else show_time(row.round_s),
+            "-" if row.tokens_per_s is None else f"{row.tokens_per_s:.1f}",
+            "-" if row.speedup is None else f"{row.speedup:.3f}",
+        )
+        for row in rows
+    ]
+    return Table(
+        ("nodes", "depth", "tokens/round", "round", "tokens/s", "x plain"), cells, title="by number of nodes (* best)"
+    )
+
+
+# ---- drawings
+
+
+def drawing(tree: TokenTree, acceptance: Any, *, most: int = DRAWN_NODES) -> Iterator[str]:
+    """The tree, one node a line with the probability that it is accepted; large ones level by level."""
+    if tree.nodes > most:
+        yield from _levels(tree, acceptance)
+        return
+    reach = acceptance.reach(tree)
+    children: dict[int, list[int]] = {}
+    for node, parent in enumerate(tree.parents):
+        children.setdefault(parent, []).append(node)
+    yield "root (last emitted token)"
+    stack = [(node, "", node == children[-1][-1]) for node in reversed(children.get(-1, []))]
+    while stack:
+        node, indent, is_last = stack.pop()
+        yield f"{indent}{'└─' if is_last else '├─'} {tree.ranks[node]}  {reach[node]:.4f}"
+        below = children.get(node, [])
+        stack += [(child, indent + ("   " if is_last else "│  "), child == below[-1]) for child in reversed(below)]
+
+
+def _levels(tree: TokenTree, acceptance: Any) -> Iterator[str]:
+    scale = max(tree.widths) / 40
+    for level, (width, survival) in enumerate(zip(tree.widths, acceptance.level_survival(tree)), start=1):
+        bar = "█" * max(1, round(width / scale)) if scale > 1 else "█" * width
+        yield f"level {level:>2}  {width:>5} nodes  reached {survival:.4f}  {bar}"
+
+
+def mask_lines(tree: TokenTree) -> Iterator[str]:
+    """Each node's row of the mask with the prefix column of ones, then its position offset."""
+    for row, offset in zip(tree.mask_with_root()[1:], tree.position_offsets):
+        yield f"{' '.join(str(int(cell)) for cell in row)}   {offset}"
+
+
+# ---- a range of p
+
+
+def sweep_answer(
+    place: Any, ps: Sequence[float], options: Any, limits: Limits | None, costs: Costs | None, given: TokenTree | None
+) -> Answer:
+    """Tree against chain over p."""
+    from ..acceptance import Independent
+
+    decay = 1.0 if options.decay is None else float(options.decay)
+    rows = [_sweep_row(Independent(p, decay), limits, costs, given) for p in ps]
+    cells = [
+        (
+            f"{p:g}",
+            f"{tree.nodes}",
+            " ".join(map(str, tree.widths)) if len(tree.widths) <= 12 else f"{tree.depth} levels",
+            f"{tree.tau:.3f}",
+            f"{chain.nodes}",
+            f"{chain.tau:.3f}",
+            f"{_ratio(tree, chain):.3f}",
+            *(() if costs is None else (f"{tree.speedup or 0:.3f}", f"{chain.speedup or 0:.3f}")),
+        )
+        for p, (tree, chain) in zip(ps, rows)
+    ]
+    timed = () if costs is None else ("tree x plain", "chain x plain")
+    columns = ("p", "nodes", "level widths", "tree tokens/round", "chain", "chain tokens/round", "tree/chain", *timed)
+    top = max(range(len(ps)), key=lambda i: _ratio(*rows[i]))
+    keys = {
+        "rows": [
+            {"p": p, "tree": comparison_keys(tree), "chain": comparison_keys(chain), "ratio": _ratio(tree, chain)}
+            for p, (tree, chain) in zip(ps, rows)
+        ]
+    }
+    assumptions = [*place.assumptions, *cost_assumptions(costs), *acceptance_assumptions(Independent(ps[0], decay))]
+    return Answer(
+        verdict=f"A tree beats the best chain most at p {ps[top]:g}: {_ratio(*rows[top]):.3f} x.",
+        document=document(
+            "tree", inputs=place.inputs, assumptions=assumptions, notes=place.notes, warnings=place.warnings, keys=keys
+        ),
+        parts=[Table(columns, cells)],
+        assumptions=assumptions,
+        notes=place.notes,
+        warnings=place.warnings,
+    )
+
+
+def _sweep_row(
+    acceptance: Any, limits: Limits | None, costs: Costs | None, given: TokenTree | None
+) -> tuple[Shape, Shape]:
+    if given is not None:
+        limits = Limits(max(given.nodes, 1), max(given.depth, 1))
+        return shape_of(given, acceptance, costs), best_chain(acceptance, limits, costs)
+    assert limits is not None
+    return best_tree(acceptance, limits, costs).shape, best_chain(acceptance, limits, costs)
+
+
+def _ratio(tree: Shape, chain: Shape) -> float:
+    """Tree over chain: per second where there are times, else per round."""
+    if tree.speedup is not None and chain.speedup:
+        return tree.speedup / chain.speedup
+    return tree.tau / chain.tau
