@@ -15,30 +15,16 @@ says so in its `source`.
     ('bf16', 312000000000000.0)
 """
 
-from __future__ import annotations
-
 import itertools
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import field
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from pydantic import (
-    BaseModel,
-    BeforeValidator,
-    ConfigDict,
-    Field,
-    PrivateAttr,
-    WithJsonSchema,
-    field_validator,
-    model_validator,
-)
-from pydantic_core import PydanticCustomError
-
 from .errors import InputError
+from .records import Check, Limits, Quantity, Record, adapter
 from .units import (
-    EXAMPLES,
     parse_bandwidth,
     parse_bytes,
     parse_count,
@@ -62,74 +48,27 @@ Kind = Literal["gpu", "consumer_gpu", "apple", "npu", "cpu", "tpu", "accelerator
 
 # -- quantities: text with a unit in a file, SI inside ----------------------------------------------------------------
 
-_BARE = re.compile(r"[-+\d._]+(?:[eE][-+]?\d+)?")
-
-
-def _wrong(what: str, hint: str) -> PydanticCustomError:
-    return PydanticCustomError("quantity", "{what}", {"what": what, "hint": hint})
-
-
-def _reader(parse: Callable[[str], float], what: str, *, bare: bool) -> Callable[[object], object]:
-    """A validator that reads text by `parse`; `bare` numbers need no unit. Numbers pass as SI."""
-
-    def read(value: object) -> object:
-        if isinstance(value, bool) or not isinstance(value, str):
-            return None if isinstance(value, bool) else value
-        if not bare and _BARE.fullmatch(value.strip()) and value.strip() != "0":
-            raise _wrong(f"{value[:60]!r} has no unit", f"write {EXAMPLES[what]}")
-        try:
-            return parse(value)
-        except InputError as error:
-            raise _wrong(error.message, error.hint) from None
-
-    return read
-
-
-def _quantity(parse: Callable[[str], float], what: str, *, bare: bool = False) -> Any:
-    example = EXAMPLES[what].split(" or ")[0].split(", ")[0]
-    schema = {"type": ["string", "number"] if bare else "string", "description": what, "examples": [example]}
-    return Annotated[float, BeforeValidator(_reader(parse, what, bare=bare)), WithJsonSchema(schema)]
-
-
-if TYPE_CHECKING:
-    Bytes = float
-    Bandwidth = float
-    Rate = float
-    Time = float
-    Watts = float
-    Share = float
-    Count = float
-    Tokens = int
-else:
-    Bytes = Annotated[_quantity(parse_bytes, "a size in bytes"), Field(gt=0)]
-    Bandwidth = Annotated[_quantity(parse_bandwidth, "a bandwidth"), Field(gt=0)]
-    Rate = Annotated[_quantity(parse_rate, "a compute rate"), Field(gt=0)]
-    Time = Annotated[_quantity(parse_time, "a time"), Field(ge=0)]
-    Watts = Annotated[_quantity(parse_power, "a power"), Field(gt=0)]
-    Share = Annotated[_quantity(parse_share, "a share", bare=True), Field(gt=0, le=1)]
-    Count = Annotated[_quantity(parse_count, "a number", bare=True), Field(gt=0)]
-    Tokens = Annotated[
-        int,
-        BeforeValidator(_reader(parse_tokens, "a count of tokens", bare=True)),
-        WithJsonSchema({"type": ["string", "integer"], "description": "a count of tokens", "examples": ["8k"]}),
-    ]
-
-
-class _Frozen(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True, allow_inf_nan=False)
+Bytes = Annotated[float, Limits(gt=0), Quantity(parse_bytes, "a size in bytes")]
+Bandwidth = Annotated[float, Limits(gt=0), Quantity(parse_bandwidth, "a bandwidth")]
+Rate = Annotated[float, Limits(gt=0), Quantity(parse_rate, "a compute rate")]
+Time = Annotated[float, Limits(ge=0), Quantity(parse_time, "a time")]
+Watts = Annotated[float, Limits(gt=0), Quantity(parse_power, "a power")]
+Share = Annotated[float, Limits(gt=0, le=1), Quantity(parse_share, "a share", bare=True)]
+Count = Annotated[float, Limits(gt=0), Quantity(parse_count, "a number", bare=True)]
+Tokens = Annotated[int, Limits(ge=0), Quantity(parse_tokens, "a count of tokens", bare=True)]
 
 
 # -- the sections of a profile ----------------------------------------------------------------------------------------
 
 
-class Memory(_Frozen):
+class Memory(Record):
     """Of one device. `capacity` in bytes; `bandwidth` in bytes/s, datasheet, reads."""
 
     capacity: Bytes
     bandwidth: Bandwidth
 
 
-class Compute(_Frozen):
+class Compute(Record):
     """Dense peaks in FLOP/s, integers in OP/s (a multiply-add counts two). None: the device does not multiply in it."""
 
     fp32: Rate | None = None
@@ -141,25 +80,25 @@ class Compute(_Frozen):
     int4: Rate | None = None
     fp4: Rate | None = None
 
-    @model_validator(mode="after")
-    def _one_at_least(self) -> Compute:
-        if not self.peaks():
-            raise _wrong("no peak is given", "give one of " + ", ".join(PRECISIONS) + ", such as bf16: 312TFLOP/s")
-        return self
-
     def peaks(self) -> dict[str, float]:
         """The peaks that the device has, by precision."""
         found = {name: getattr(self, name) for name in PRECISIONS}
         return {name: value for name, value in found.items() if value is not None}
 
 
-class Cache(_Frozen):
+def _one_peak_at_least(compute: Compute) -> None:
+    if not compute.peaks():
+        hint = "give one of " + ", ".join(PRECISIONS) + ", such as bf16: 312TFLOP/s"
+        raise InputError("no peak is given", hint=hint)
+
+
+class Cache(Record):
     """`l2`: bytes of the last cache on the chip that all cores share, whatever its name there."""
 
     l2: Bytes | None = None
 
 
-class Link(_Frozen):
+class Link(Record):
     """One direction, per device. To the host, to another device; seconds of one small all-reduce."""
 
     host_bandwidth: Bandwidth | None = None
@@ -167,14 +106,14 @@ class Link(_Frozen):
     all_reduce_latency: Time | None = None
 
 
-class Power(_Frozen):
+class Power(Record):
     """`tdp` of the datasheet, `limit` in force, both in W."""
 
     tdp: Watts | None = None
     limit: Watts | None = None
 
 
-class EfficiencyEntry(_Frozen):
+class EfficiencyEntry(Record):
     """What linear layers reach in one precision; fields left out come from the kind's default.
 
     memory, compute   shares of bandwidth and of the dense peak
@@ -185,12 +124,12 @@ class EfficiencyEntry(_Frozen):
 
     memory: Share | None = None
     compute: Share | None = None
-    exponent: float | None = Field(default=None, ge=1, le=100)
-    tile: int | None = Field(default=None, ge=1, le=1024)
+    exponent: Annotated[float, Limits(ge=1, le=100)] | None = None
+    tile: Annotated[int, Limits(ge=1, le=1024)] | None = None
     latency: Time | None = None
 
 
-class Attention(_Frozen):
+class Attention(Record):
     """Decode attention, seconds per layer.
 
     floor                   seconds of a layer's one-query attention, whatever the context
@@ -205,7 +144,7 @@ class Attention(_Frozen):
     multi_query_bandwidth: Bandwidth | None = None
 
 
-class Overhead(_Frozen):
+class Overhead(Record):
     """Seconds: per decoder layer (norms, activation, residuals), and of the host per target pass, draft pass, round."""
 
     per_layer: Time | None = None
@@ -214,14 +153,24 @@ class Overhead(_Frozen):
     per_draft_pass: Time | None = None
 
 
-class Point(_Frozen):
+class Point(Record):
     """One measured pass: `width` new tokens per sequence, milliseconds."""
 
-    width: int = Field(ge=1, le=1 << 20)
-    ms: float = Field(gt=0)
+    width: Annotated[int, Limits(ge=1, le=1 << 20)]
+    ms: Annotated[float, Limits(gt=0)]
 
 
-class Curve(_Frozen):
+def _rising_from_one(points: Sequence[Point]) -> None:
+    widths = [point.width for point in points]
+    if not 2 <= len(widths) <= 4096:
+        raise InputError(f"{len(widths)} points", hint="give from 2 to 4096 points")
+    if any(b <= a for a, b in itertools.pairwise(widths)):
+        raise InputError("the widths do not rise", hint="sort the points by width, one for each")
+    if widths[0] != 1:
+        raise InputError("there is no point of width 1", hint="measure width 1 too: ratios are to it")
+
+
+class Curve(Record):
     """Measured times of a pass by width, and what they were measured on.
 
     batch, context   sequences in the pass; tokens in the cache of each
@@ -229,28 +178,23 @@ class Curve(_Frozen):
     points           widths rising, width 1 among them
     """
 
-    dtype: str = Field(min_length=1, max_length=20)
-    batch: int = Field(default=1, ge=1)
-    context: Tokens = Field(default=0, ge=0)
+    dtype: Annotated[str, Limits(min_length=1, max_length=20)]
+    batch: Annotated[int, Limits(ge=1)] = 1
+    context: Tokens = 0
     model: str | None = None
     params: Count | None = None
-    tp: int = Field(default=1, ge=1)
-    points: tuple[Point, ...]
-
-    @field_validator("points")
-    @classmethod
-    def _rising_from_one(cls, points: tuple[Point, ...]) -> tuple[Point, ...]:
-        widths = [point.width for point in points]
-        if not 2 <= len(widths) <= 4096:
-            raise _wrong(f"{len(widths)} points", "give from 2 to 4096 points")
-        if any(b <= a for a, b in itertools.pairwise(widths)):
-            raise _wrong("the widths do not rise", "sort the points by width, one for each")
-        if widths[0] != 1:
-            raise _wrong("there is no point of width 1", "measure width 1 too: ratios are to it")
-        return points
+    tp: Annotated[int, Limits(ge=1)] = 1
+    points: Annotated[tuple[Point, ...], Check(_rising_from_one)]
 
 
-class Hardware(_Frozen):
+def _known_precisions(efficiency: Mapping[str, EfficiencyEntry]) -> None:
+    known = (*PRECISIONS, *WEIGHT_ONLY)
+    for key in efficiency:
+        if key not in known:
+            raise InputError(f"unknown precision {key[:40]!r}", hint="known: " + ", ".join(known))
+
+
+class Hardware(Record):
     """A device, as its profile states it. See the module's docstring; None is "not stated".
 
     aliases       names that mean this device, such as the driver's; exact but for case, blanks and underscores
@@ -260,44 +204,33 @@ class Hardware(_Frozen):
     note          the sentence to print when a `default_for` name was asked for
     """
 
-    name: str = Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._+-]{0,79}$")
-    title: str = Field(default="", max_length=200)
+    name: Annotated[str, Limits(pattern=r"^[A-Za-z0-9][A-Za-z0-9._+-]{0,79}$")]
+    title: Annotated[str, Limits(max_length=200)] = ""
     kind: Kind
     aliases: tuple[str, ...] = ()
-    default_for: dict[str, str] = {}
+    default_for: dict[str, str] = field(default_factory=dict)
     confidence: Literal["high", "medium", "low"] = "medium"
-    devices: int = Field(default=1, ge=1, le=4096)
+    devices: Annotated[int, Limits(ge=1, le=4096)] = 1
     memory: Memory
-    compute: Compute
-    cache: Cache = Cache.model_construct()
-    link: Link = Link.model_construct()
-    power: Power = Power.model_construct()
-    efficiency: dict[str, EfficiencyEntry] = {}
-    attention: Attention = Attention.model_construct()
-    overhead: Overhead = Overhead.model_construct()
+    compute: Annotated[Compute, Check(_one_peak_at_least)]
+    cache: Cache = Cache()
+    link: Link = Link()
+    power: Power = Power()
+    efficiency: Annotated[dict[str, EfficiencyEntry], Check(_known_precisions)] = field(default_factory=dict)
+    attention: Attention = Attention()
+    overhead: Overhead = Overhead()
     curves: tuple[Curve, ...] = ()
-    sources: dict[str, str] = {}
+    sources: dict[str, str] = field(default_factory=dict)
     notes: str = ""
-    _note: str | None = PrivateAttr(default=None)
-
-    @field_validator("efficiency")
-    @classmethod
-    def _known_precisions(cls, value: dict[str, EfficiencyEntry]) -> dict[str, EfficiencyEntry]:
-        known = (*PRECISIONS, *WEIGHT_ONLY)
-        for key in value:
-            if key not in known:
-                raise _wrong(f"unknown precision {key[:40]!r}", "known: " + ", ".join(known))
-        return value
 
     @property
     def note(self) -> str | None:
-        return self._note
+        note: str | None = vars(self).get("_note")
+        return note
 
-    def noted(self, note: str | None) -> Hardware:
+    def noted(self, note: str | None) -> "Hardware":
         """The same device with a note to print."""
-        copy = self.model_copy()
-        copy._note = note
-        return copy
+        return self.model_copy(update={"_note": note})
 
     def peak(self, precisions: Sequence[str]) -> tuple[str, float]:
         """The first of `precisions` that the device has, and its dense peak in FLOP/s.
@@ -333,7 +266,7 @@ class Hardware(_Frozen):
         same = re.match(r"as ([a-z0-9_.]+)(?=;|$)", text)
         return self.sources[same[1]] + text[same.end() :] if same and same[1] in self.sources else text
 
-    def efficiency_for(self, precision: str) -> Efficiency:
+    def efficiency_for(self, precision: str) -> "Efficiency":
         """What linear layers reach when they multiply in `precision` ("w4a16": 4-bit weights in 16 bits).
 
         The profile's own fit comes first, the 16-bit formats standing in for each other and for weight-only
@@ -347,30 +280,30 @@ class Hardware(_Frozen):
         values, origin = _merged(self, own, f"efficiency.{key}", _kind_efficiency(self, precision))
         return Efficiency(**values, source=origin)
 
-    def overhead_or_default(self) -> OverheadTimes:
+    def overhead_or_default(self) -> "OverheadTimes":
         """Fixed times in seconds, from the profile or the default of the kind."""
         values, origin = _merged(self, self.overhead, "overhead", self._defaults().overhead)
         return OverheadTimes(**values, source=origin)
 
-    def attention_or_default(self) -> AttentionTimes:
+    def attention_or_default(self) -> "AttentionTimes":
         """Attention constants, from the profile or the default of the kind."""
         values, origin = _merged(self, self.attention, "attention", self._defaults().attention)
         return AttentionTimes(**values, source=origin)
 
-    def link_or_default(self) -> LinkTimes:
+    def link_or_default(self) -> "LinkTimes":
         """Link constants, from the profile or the default of the kind; memory shared with the host is its own link."""
         values, origin = _merged(self, self.link, "link", self._defaults().link)
         for key in ("host_bandwidth", "device_bandwidth"):
             values[key] = values[key] or self.memory.bandwidth
         return LinkTimes(**values, source=origin)
 
-    def _defaults(self) -> KindDefaults:
+    def _defaults(self) -> "KindDefaults":
         from .hardware_files import kind_defaults
 
         return kind_defaults(self.kind)
 
 
-class KindDefaults(_Frozen):
+class KindDefaults(Record):
     """What a kind of device reaches when its profile does not say; `efficiency` by precision, or "any"."""
 
     efficiency: dict[str, EfficiencyEntry]
@@ -380,7 +313,7 @@ class KindDefaults(_Frozen):
     sources: dict[str, str]
 
 
-class SparseFigure(_Frozen):
+class SparseFigure(Record):
     """A headline figure with sparsity, which is not a dense peak: `value` in place of `dense`, on `chip`.
 
     named   other chips have this figure as a dense peak, so it counts only where the profile names the chip
@@ -393,7 +326,7 @@ class SparseFigure(_Frozen):
     named: bool = False
 
 
-class DefaultsFile(_Frozen):
+class DefaultsFile(Record):
     """`hardware/_defaults.yaml`: by kind, and the sparse figures that are often taken for dense ones."""
 
     kinds: dict[Kind, KindDefaults]
@@ -403,8 +336,7 @@ class DefaultsFile(_Frozen):
 # -- complete values, with their source -------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class Efficiency:
+class Efficiency(Record):
     """`EfficiencyEntry` with nothing missing."""
 
     memory: float
@@ -415,8 +347,7 @@ class Efficiency:
     source: str
 
 
-@dataclass(frozen=True, slots=True)
-class OverheadTimes:
+class OverheadTimes(Record):
     """`Overhead` with nothing missing."""
 
     per_layer: float
@@ -426,8 +357,7 @@ class OverheadTimes:
     source: str
 
 
-@dataclass(frozen=True, slots=True)
-class AttentionTimes:
+class AttentionTimes(Record):
     """`Attention` with nothing missing; None for both multi_query values where the kernel splits the cache."""
 
     floor: float
@@ -437,8 +367,7 @@ class AttentionTimes:
     source: str
 
 
-@dataclass(frozen=True, slots=True)
-class LinkTimes:
+class LinkTimes(Record):
     """`Link` with nothing missing."""
 
     host_bandwidth: float
@@ -467,7 +396,7 @@ def _kind_efficiency(hardware: Hardware, precision: str) -> EfficiencyEntry:
     return entry.model_copy(update={"tile": 1})
 
 
-def _merged(hardware: Hardware, own: BaseModel | None, section: str, default: BaseModel) -> tuple[dict[str, Any], str]:
+def _merged(hardware: Hardware, own: Record | None, section: str, default: Record) -> tuple[dict[str, Any], str]:
     """Every field, the profile's before the default's, and where they come from."""
     stated = dict(own) if own is not None else {}
     values = {key: value if stated.get(key) is None else stated[key] for key, value in default}
@@ -524,7 +453,7 @@ def override(hardware: Hardware, values: Mapping[str, object]) -> Hardware:
     return replaced(hardware, values)
 
 
-def check_hardware(text: str, *, where: str) -> list[Problem]:
+def check_hardware(text: str, *, where: str) -> "list[Problem]":
     """Everything doubtful in a profile's text; empty when it is clean. See `hardware_check`."""
     from .hardware_check import check
 
@@ -547,7 +476,7 @@ def new_profile_text(like: Hardware) -> str:
 
 def hardware_schema() -> dict[str, Any]:
     """JSON Schema of a profile, for editors."""
-    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **Hardware.model_json_schema()}
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **adapter(Hardware).json_schema()}
 
 
 def dotted_numbers(hardware: Hardware) -> Iterable[tuple[str, float]]:

@@ -10,10 +10,11 @@ from __future__ import annotations
 import re
 import textwrap
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from .hardware import Hardware, SparseFigure, dotted_numbers
+from .records import field_types
 from .yaml_text import Node, inspect_as
 
 
@@ -149,7 +150,7 @@ def _unsourced(device: Hardware) -> Iterator[_Finding]:
             hint = f"say where it comes from under sources: {section}: ..."
             yield _Finding(key, f"{key} has no source", hint, "error")
     for key in device.sources:
-        if key.split(".")[0] not in Hardware.model_fields:
+        if key.split(".")[0] not in field_types(Hardware):
             what = f"sources: {key!r} is no section or key of a profile"
             yield _Finding("sources", what, "name a section such as memory", "error")
 
@@ -162,8 +163,9 @@ _WIDTH = 116
 def write_profile(device: Hardware) -> str:
     """The profile as YAML, keys in one order, quantities with units; reading it back gives the same device.
 
-    >>> print(write_profile(Hardware(name="x", kind="cpu", memory={"capacity": "8GB", "bandwidth": "50GB/s"},
-    ...                              compute={"fp32": "1TFLOP/s"})), end="")
+    >>> memory = {"capacity": "8GB", "bandwidth": "50GB/s"}
+    >>> data = {"name": "x", "kind": "cpu", "memory": memory, "compute": {"fp32": "1TFLOP/s"}}
+    >>> print(write_profile(Hardware.model_validate(data)), end="")
     name: x
     kind: cpu
     confidence: medium
@@ -269,7 +271,7 @@ def _curves(device: Hardware) -> Iterator[str]:
     if device.curves:
         yield "curves:"
     for curve in device.curves:
-        head = curve.model_dump(exclude={"points"}, exclude_none=True)
+        head = {key: value for key, value in curve if key != "points" and value is not None}
         shown = {key: _scalar(value) if isinstance(value, str) else _number(value) for key, value in head.items()}
         first, *rest = shown.items()
         yield f"  - {first[0]}: {first[1]}"
@@ -331,14 +333,13 @@ _INTRO = """\
 
 def new_profile(like: Hardware) -> str:
     """A commented starting file with the numbers of `like`, which loads and checks clean as it stands."""
-    plain = like.model_copy(
-        update={
-            "name": f"my-{like.name}"[:80],
-            "title": "",
-            "aliases": (),
-            "default_for": {},
-            "notes": "",
-            "sources": {key: f"copied from {like.name}: {text}" for key, text in like.sources.items()},
-        }
+    plain = replace(
+        like,
+        name=f"my-{like.name}"[:80],
+        title="",
+        aliases=(),
+        default_for={},
+        notes="",
+        sources={key: f"copied from {like.name}: {text}" for key, text in like.sources.items()},
     )
     return _INTRO.format(like=like.name) + write_profile(plain)

@@ -9,13 +9,14 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping
-from functools import lru_cache
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any
 
 from .errors import InputError, did_you_mean, nearest
 from .hardware import DefaultsFile, Hardware, KindDefaults
-from .yaml_text import keys_at, load_as, read_file
+from .records import RecordT, field_types, reader, record_in
+from .yaml_text import keys_at, load_as, load_trusted, read_file
 
 GIVEN = "given by the user"
 
@@ -93,7 +94,7 @@ def _head(path: str) -> bytes:
 
 
 def _bundled(path: Path) -> Hardware:
-    return load_as(Hardware, read_file(path), where=f"hardware/{path.name}")
+    return load_trusted(Hardware, read_file(path), where=f"hardware/{path.name}")
 
 
 def _unknown(text: str) -> InputError:
@@ -122,35 +123,75 @@ def _aliases() -> list[str]:
 @lru_cache(maxsize=1)
 def defaults() -> DefaultsFile:
     """`_defaults.yaml`, read once."""
-    path = folder() / "_defaults.yaml"
-    return load_as(DefaultsFile, read_file(path), where="hardware/_defaults.yaml")
+    return load_as(DefaultsFile, _defaults_text(), where=DEFAULTS)
 
 
+DEFAULTS = "hardware/_defaults.yaml"
+
+
+def _defaults_text() -> str:
+    return read_file(folder() / "_defaults.yaml")
+
+
+@cache
 def kind_defaults(kind: str) -> KindDefaults:
-    """The defaults of a kind of device."""
-    return defaults().kinds[kind]  # type: ignore[index]
+    """The defaults of a kind of device; the block of that kind alone is parsed.
+
+    >>> kind_defaults("tpu").efficiency["any"].tile
+    8
+    """
+    text = _defaults_text()
+    block = re.search(rf"^  {kind}:\n((?:    .*\n|\n)+)", text, re.MULTILINE)
+    if block is None:
+        return defaults().kinds[kind]  # type: ignore[index]
+    return load_trusted(KindDefaults, block[1], where=DEFAULTS)
 
 
 # -- override ---------------------------------------------------------------------------------------------------------
 
 
 def override(hardware: Hardware, values: Mapping[str, object]) -> Hardware:
-    """See `hardware.override`."""
+    """See `hardware.override`. Texts that the fast reader takes need no pydantic; all else is validated anew."""
+    for key in values:
+        _check_key(key)
+    try:
+        changed = hardware
+        for key, value in values.items():
+            changed = _replaced(changed, key.split("."), value)
+    except InputError:
+        return _validated(hardware, values).noted(hardware.note)
+    given = {key: GIVEN for key in values if "." in key}
+    kept = {key: text for key, text in hardware.sources.items() if key not in given}
+    return changed.model_copy(update={"sources": kept | given})
+
+
+def _replaced(record: RecordT, path: list[str], value: object) -> RecordT:
+    """The record with the field at `path` read from a text; what is absent on the way is made. Raises InputError."""
+    name, *rest = path
+    declared = field_types(type(record))[name]
+    if not rest:
+        return record.model_copy(update={name: reader(declared)(value)})
+    inner = getattr(record, name)
+    if not isinstance(inner, dict):
+        return record.model_copy(update={name: _replaced(inner, rest, value)})
+    entry = inner[rest[0]] if rest[0] in inner else record_in(declared)()  # type: ignore[misc]
+    return record.model_copy(update={name: inner | {rest[0]: _replaced(entry, rest[1:], value)}})
+
+
+def _validated(hardware: Hardware, values: Mapping[str, object]) -> Hardware:
     from pydantic import ValidationError
 
-    data = hardware.model_dump(mode="python", exclude_none=True)
+    data = hardware.model_dump(exclude_none=True)
     for key, value in values.items():
         _set(data, key, value)
     try:
-        changed = Hardware.model_validate(data)
+        return Hardware.model_validate(data)
     except ValidationError as error:
         raise _override_error(error, values) from None
-    return changed.noted(hardware.note)
 
 
 def _set(data: dict[str, Any], key: str, value: object) -> None:
     *path, last = key.split(".")
-    _check_key(key, path, last)
     section = data
     for part in path:
         section = section.setdefault(part, {})
@@ -159,7 +200,7 @@ def _set(data: dict[str, Any], key: str, value: object) -> None:
         data["sources"] = {k: v for k, v in data["sources"].items() if k != key} | {key: GIVEN}
 
 
-def _check_key(key: str, path: list[str], last: str) -> None:
+def _check_key(key: str) -> None:
     """Refuse what is no field: every dotted key is spelled out to suggest the nearest."""
     known = settable_keys()
     if key not in known:

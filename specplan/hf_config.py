@@ -134,7 +134,10 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """What every layer needs to know: the fields, the class, and the sizes that all layers share."""
+    """What every layer needs to know: the fields, the class, and the sizes that all layers share.
+
+    eagle3   the config is of an EAGLE-3 draft head
+    """
 
     fields: Fields
     key: str
@@ -142,6 +145,7 @@ class Shape:
     hidden: int
     layers: int
     window: int | None
+    eagle3: bool = False
 
 
 def read_config(config: Mapping[str, Any], *, name: str = "", dtype: str | None = None) -> ModelSpec:
@@ -174,8 +178,8 @@ add it to the config, or describe the model with --params and --layers
 
 def _shape(fields: Fields) -> tuple[Shape, tuple[tuple[str, str], ...]]:
     """The sizes that all layers share, and what had to be assumed for them."""
-    architectures = fields.items("architectures") or ("",)
-    key, family = family_of(fields.text("model_type"), str(architectures[0]) if architectures else "")
+    architecture = str(next(iter(fields.items("architectures") or ()), ""))[:200]
+    key, family = family_of(fields.text("model_type"), architecture)
     assumed: tuple[tuple[str, str], ...] = ()
     if family is None:
         family = Family(norm_parts=2 if fields.raw("layer_norm_eps", "layer_norm_epsilon") else 1)
@@ -184,7 +188,10 @@ def _shape(fields: Fields) -> tuple[Shape, tuple[tuple[str, str], ...]]:
     elif fields.nested:
         fields, assumed = _fill(fields, key, family)
     layers, hidden = _layers(fields), fields.need(*HIDDEN)
-    return Shape(fields, key, family, hidden, layers, _window(fields, family)), assumed
+    eagle3 = "eagle3" in architecture.casefold()
+    if eagle3:
+        assumed += (("an EAGLE-3 head: the embedding is the target's and is not counted", "EAGLE-3, section 3"),)
+    return Shape(fields, key, family, hidden, layers, _window(fields, family), eagle3), assumed
 
 
 def _fill(fields: Fields, key: str, family: Family) -> tuple[Fields, tuple[tuple[str, str], ...]]:
@@ -228,15 +235,22 @@ def _assemble(
     final += vocab if fields.flag("lm_head_bias", default=family.head_bias) else 0
     table, projection, norm = _per_layer_table(shape, vocab)
     final += norm
+    outputs = fields.count("draft_vocab_size", default=vocab, least=1)
+    embedding = 0 if tied or shape.eagle3 else vocab * hidden
     return ModelSpec(
         name=name or shape.key,
         layers=shape.layers,
         hidden=hidden,
         vocab=vocab,
-        linears=(*_merged_linears(parts), *projection, Linear("head", hidden, vocab, 1, "head")),
+        linears=(
+            *_merged_linears(parts),
+            *projection,
+            *_fusion(shape),
+            Linear("head", hidden, outputs, 1, "head"),
+        ),
         attention=_merged_attention(parts),
         states=_merged_states(parts),
-        embedding_params=_positions(shape, context) + table + (0 if tied else vocab * hidden),
+        embedding_params=_positions(shape, context) + table + embedding,
         tied=tied,
         other_params=final + sum(part.other * len(layers) for part, layers in parts),
         other_active=final + sum(part.other_active * len(layers) for part, layers in parts),
@@ -253,6 +267,14 @@ def _positions(shape: Shape, context: int | None) -> int:
     if context is None:
         shape.fields.missing(*CONTEXT)
     return (context + shape.family.positions) * shape.hidden
+
+
+def _fusion(shape: Shape) -> tuple[Linear, ...]:
+    """EAGLE-3's projection of three of the target's hidden states to one."""
+    if not shape.eagle3:
+        return ()
+    target = shape.fields.count("target_hidden_size", default=shape.hidden, least=1)
+    return (Linear("fusion", 3 * target, shape.hidden, 1, "mlp"),)
 
 
 def _per_layer_table(shape: Shape, vocab: int) -> tuple[int, tuple[Linear, ...], int]:
@@ -609,6 +631,7 @@ def _norms(shape: Shape, mixer: Mixer, mlp: Mlp) -> int:
         norms = 1 if parallel and not fields.flag("new_decoder_architecture") else 2
     if shape.key == "stablelm" and fields.flag("use_parallel_residual"):
         norms = 1
+    norms += 1 if shape.eagle3 else 0
     if "none" in (mixer.kind, mlp.kind) and norms > 1:
         norms //= 2
     return norms * shape.family.norm_parts * shape.hidden
@@ -630,7 +653,7 @@ def _attention(shape: Shape, mixer: Mixer) -> Part:
     window = shape.window if mixer.kind == "window" else None
     return Part(
         (
-            Linear("qkv", hidden, outputs, 1, "attention"),
+            Linear("qkv", 2 * hidden if shape.eagle3 else hidden, outputs, 1, "attention"),
             Linear("o", inner, hidden, 1, "attention", split="row"),
             *indexer,
         ),

@@ -118,7 +118,7 @@ def load_directory(path: Path, *, dtype: str | None = None) -> ModelSpec:
         return model
     from .weights_files import read_safetensors, with_file_bytes
 
-    return with_file_bytes(model, read_safetensors(path))
+    return with_file_bytes(model, read_safetensors(path, layers=model.layers))
 
 
 def read_json(path: Path) -> dict[str, Any]:

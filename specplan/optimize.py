@@ -361,7 +361,7 @@ class Candidates(Sequence[Candidate]):
         depth, tau, round_s = self.depth[nodes], self.tau[nodes], self.round_s[nodes]
         if depth is None:
             return Candidate(nodes, None, None, None, None, None)
-        return Candidate(nodes, depth, tau, round_s, tau / round_s, tau / round_s * self.round_s[0])
+        return Candidate(nodes, depth, tau, round_s, tau / round_s, tau * self.round_s[0] / round_s)
 
 
 @dataclass(frozen=True)

@@ -170,7 +170,7 @@ def shape_of(tree: TokenTree, acceptance: Acceptance, costs: Costs | None) -> Sh
         round_s=at.round_s,
         tokens_per_s=rate,
         tokens_per_s_per_sequence=None if rate is None else rate / costs.batch,
-        speedup=at.tokens_per_s * costs.plain_s,
+        speedup=at.tau * costs.plain_s / at.round_s,
         interpolated=costs.measured is not None and tree.width not in costs.measured,
     )
 

@@ -9,6 +9,7 @@ Formats: safetensors, README of the huggingface/safetensors repository; GGUF, do
 from __future__ import annotations
 
 import json
+import re
 import struct
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -157,7 +158,7 @@ class Stored:
 
     bytes_by_group   stored bytes by tensor group, scales and zero points with their weights
     bytes_by_dtype   the same by the files' own dtype names
-    plain_params     elements of the tensors that are not packed (floating point)
+    plain_params     elements of the tensors in 16 or 32 bits
     missing          files that an index lists and that are not there
     """
 
@@ -184,9 +185,10 @@ class Tensor:
 # ---- safetensors
 
 
-def read_safetensors(folder: Path) -> Stored:
+def read_safetensors(folder: Path, *, layers: int | None = None) -> Stored:
     """Stored bytes of the safetensors in a directory, from their headers.
 
+    layers   decoder layers of the model; tensors of layers beyond are of multi-token prediction
     Files that an index lists are taken when there is one, else `model*.safetensors`, else all; a tensor
     that two files hold counts once. Vision and audio towers are left out.
     Raises  InputError that names the file and what is wrong with its header.
@@ -197,7 +199,7 @@ def read_safetensors(folder: Path) -> Stored:
         for tensor in safetensors_header(file):
             tensors.setdefault(tensor.name, tensor)
     kept = [t for t in tensors.values() if not any(part in t.name for part in _NOT_LANGUAGE)]
-    return _stored(kept, _HF_GROUPS, missing)
+    return _stored(kept, _HF_GROUPS, missing, layers=layers)
 
 
 def _safetensors_files(folder: Path) -> tuple[list[Path], tuple[str, ...]]:
@@ -274,17 +276,29 @@ def _product(sizes: Iterable[int]) -> int:
     return total
 
 
-def _stored(tensors: Iterable[Tensor], groups: tuple[tuple[str, str], ...], missing: tuple[str, ...]) -> Stored:
+def _stored(
+    tensors: Iterable[Tensor],
+    groups: tuple[tuple[str, str], ...],
+    missing: tuple[str, ...] = (),
+    *,
+    layers: int | None = None,
+) -> Stored:
     """The sums over a list of tensors."""
     by_group: dict[str, float] = {}
     by_dtype: dict[str, float] = {}
     plain = 0
     for tensor in tensors:
-        group = _group_of(tensor.name, groups)
+        group = "mtp" if _is_beyond(tensor.name, layers) else _group_of(tensor.name, groups)
         by_group[group] = by_group.get(group, 0.0) + tensor.nbytes
         by_dtype[tensor.dtype] = by_dtype.get(tensor.dtype, 0.0) + tensor.nbytes
-        plain += tensor.elements if tensor.dtype.upper().startswith(("F", "BF")) else 0
+        plain += tensor.elements if group != "mtp" and tensor.dtype in ("F16", "BF16", "F32") else 0
     return Stored(by_group, by_dtype, plain, missing)
+
+
+def _is_beyond(name: str, layers: int | None) -> bool:
+    """Whether a tensor belongs to a layer past the decoder's last."""
+    found = re.search(r"\blayers\.(\d{1,6})\.", name)
+    return layers is not None and found is not None and int(found[1]) >= layers
 
 
 def _group_of(name: str, groups: tuple[tuple[str, str], ...]) -> str:
@@ -293,8 +307,8 @@ def _group_of(name: str, groups: tuple[tuple[str, str], ...]) -> str:
     >>> _group_of("model.layers.0.self_attn.q_proj.qweight", _HF_GROUPS)
     'attention'
     """
-    if "norm" in name or name.endswith((".bias", "sinks", "A_log", "dt_bias", "ssm_a", "ssm_d")):
-        return next((group for part, group in groups if part in name and group in ("mtp", "experts")), "other")
+    if "norm" in name or name.endswith((".bias", "_bias", "sinks", "A_log", "ssm_a", "ssm_d")):
+        return "mtp" if name.startswith("mtp.") else "other"
     return next((group for part, group in groups if part in name), "other")
 
 
@@ -315,8 +329,17 @@ def with_file_bytes(model: ModelSpec, stored: Stored) -> ModelSpec:
         bits = 8 * found.get(group, 0.0) / count
         if 0.5 <= bits <= 64:
             formats[group] = replace(model.format_of(group), bits=bits)
-    text = f"bytes of the weights from the files: {stored.total_bytes / 1e9:.4g} GB"
-    return replace(model, formats=formats, assumptions=(*model.assumptions, (text, "weight files")))
+    texts = (f"bytes of the weights from the files: {stored.total_bytes / 1e9:.4g} GB", *_mismatch(model, stored))
+    notes = tuple((text, "weight files") for text in texts)
+    return replace(model, formats=formats, assumptions=model.assumptions + notes)
+
+
+def _mismatch(model: ModelSpec, stored: Stored) -> tuple[str, ...]:
+    """A word on unpacked files that hold another number of weights than the config describes."""
+    packed = set(stored.bytes_by_dtype) - {"F16", "BF16", "F32"}
+    if packed or abs(stored.plain_params - model.params_total) <= 0.01 * model.params_total:
+        return ()
+    return (f"the files hold {stored.plain_params:,} weights, the config describes {model.params_total:,}",)
 
 
 def _params_by_group(model: ModelSpec) -> dict[str, int]:
@@ -353,7 +376,7 @@ def read_gguf(path: Path, *, dtype: str | None = None) -> ModelSpec:
     if dtype is not None:
         return model
     model = replace(model, formats=_gguf_formats([t for t, _ in tensors]))
-    return with_file_bytes(model, _stored((t for t, _ in tensors), _GGUF_GROUPS, ()))
+    return with_file_bytes(model, _stored((t for t, _ in tensors), _GGUF_GROUPS))
 
 
 def gguf_header(path: Path) -> GgufHeader:
@@ -489,6 +512,10 @@ def _gguf_config(path: Path, header: GgufHeader, tensors: list[tuple[Tensor, tup
     config |= _gguf_vocab(header, tensors) | _gguf_heads(header.metadata, architecture, config)
     if not experts:
         config.pop("num_experts", None)
+    cached = config.get("num_key_value_heads")
+    if isinstance(cached, list) and 0 in cached:
+        other = "conv" if architecture.startswith("lfm2") else "linear_attention"
+        config["layer_types"] = ["full_attention" if heads else other for heads in cached]
     if "n_shared_experts" in config and "shared_expert_intermediate_size" in config:
         config.pop("n_shared_experts")
     spare = config.get("num_nextn_predict_layers")

@@ -30,6 +30,8 @@ Ints = NDArray[np.int64]
 MAX_VISITS = 2_000_000
 # Largest node count for which expanded widths get their own table (nodes^2 floats a level).
 MAX_EXPANDED = 1200
+# Largest node count for which neighbouring widths are tied (nodes^3 operations a level).
+MAX_CHAINED = 300
 TOLERANCE = 1e-11
 
 
@@ -82,13 +84,16 @@ class Level:
         return len(self.values)
 
 
-def grow(values: Floats, row: Floats, room: int) -> Level:
-    """The best `room` children of these (descending) values; of equal ones those of earlier parents first."""
+def grow(values: Floats, row: Floats, room: int, *, cut: bool = True) -> Level:
+    """The best `room` children of these (descending) values; of equal ones those of earlier parents first.
+
+    cut   False: all that are among the best `room` of some first parents
+    """
     counts = np.minimum(room // np.arange(1, min(len(values), room) + 1), len(row))
     above = np.repeat(np.arange(len(counts)), counts)
     rank = np.arange(len(above)) - np.repeat(np.cumsum(counts) - counts, counts)
     found = values[above] * row[rank]
-    order = np.argsort(-found, kind="stable")[:room]
+    order = np.argsort(-found, kind="stable")[: room if cut else None]
     return Level(found[order], above[order], rank[order])
 
 
@@ -193,11 +198,25 @@ def _expanded_table(values: Floats, row: Floats, nodes: int) -> Floats:
     """[e, w]: first children of the best e values and the best w - e of their other children."""
     most = min(len(values), nodes)
     table = np.full((most + 1, nodes + 1), -np.inf)
-    firsts = np.cumsum(values) * row[0] if len(row) else np.zeros(0)
-    rest = np.zeros(0)
-    for e in range(1, most + 1 if len(row) else 1):
-        rest = -np.sort(-np.concatenate([rest, values[e - 1] * row[1:]]), kind="stable")[: nodes - e]
-        table[e, e : e + len(rest) + 1] = firsts[e - 1] + np.concatenate([[0.0], np.cumsum(rest)])
+    if not len(row):
+        return table
+    firsts = np.cumsum(values[:most]) * row[0]
+    rest = grow(values[:most], row[1:], nodes, cut=False)
+    for e in range(1, most + 1):
+        kept = rest.values[rest.above < e][: nodes - e]
+        table[e, e] = firsts[e - 1]
+        table[e, e + 1 : e + 1 + len(kept)] = firsts[e - 1] + np.cumsum(kept)
+    return table
+
+
+def _pair_table(values: Floats, row: Floats, nodes: int) -> Floats:
+    """[v, w]: the best w children of the best v values; -inf where v + w is above `nodes`."""
+    most = min(len(values), nodes)
+    table = np.full((most + 1, nodes + 1), -np.inf)
+    found = grow(values[:most], row, nodes, cut=False)
+    for v in range(1, most + 1):
+        kept = found.values[found.above < v][: nodes - v + (v == 1)]
+        table[v, 1 : len(kept) + 1] = np.cumsum(kept)
     return table
 
 
@@ -293,6 +312,91 @@ class Relaxation:
             onward = _ahead(bounds[-1]) + go[d]
             bounds.append(np.maximum(ends, onward).max(axis=1))
         return bounds[::-1]
+
+
+class Chained:
+    """The relaxation with each level's choice tied to the width above it.
+
+    value[d][v, m] is the best of m nodes from level d down when the level above has v: level d takes the best children
+    of the best v nodes of the uncut level above. O(nodes^3) a level, so for small counts only.
+    """
+
+    def __init__(self, beams: Beams, prices: Prices, nodes: int) -> None:
+        self.prices, self.nodes = prices, nodes
+        above = [np.ones(1)] + [level.values for level in beams.levels[:-1]]
+        make = _expanded_table if prices.passes == "expanded" else _pair_table
+        self.tables = [make(values, row, nodes) for values, row in zip(above, beams.rows)]
+
+    def priced(self, lam: float) -> list[tuple[Floats, Floats]]:
+        """Gain [v, w] of level d as the last level, and with a level below."""
+        draft = lam * self.prices.draft[: self.nodes + 1]
+        if self.prices.passes == "expanded":
+            best = [np.maximum.accumulate(table - draft[: len(table), None], axis=0) for table in self.tables]
+            return list(zip(best, best))
+        paid = [table - draft for table in self.tables]
+        return list(zip(paid, paid)) if self.prices.passes == "all" else list(zip(self.tables, paid))
+
+    def solve(self, lam: float) -> None:
+        """Fills `value` and `onward`: [w, m] with w nodes in this level and m from this level down."""
+        size = self.nodes + 1
+        self.lam, self.gains = lam, self.priced(lam)
+        self.value: list[Floats] = []
+        self.onward: list[Floats] = []
+        below = np.full((size, size), -np.inf)
+        for stop, go in reversed(self.gains):
+            self.onward.append(_moved(below, size))
+            below = np.maximum(stop, _best_products(go, self.onward[-1]))
+            self.value.append(below)
+        self.value.reverse()
+        self.onward.reverse()
+
+    def root_s(self) -> float:
+        return 0.0 if self.prices.passes == "expanded" else self.prices.root_s
+
+    def gain(self) -> Floats:
+        """1 + sums - lam seconds by nodes."""
+        gain = 1.0 + self.value[0][1] - self.lam * (self.prices.verify[: self.nodes + 1] + self.root_s())
+        return np.where(np.isfinite(self.prices.verify[: self.nodes + 1]), gain, -np.inf)
+
+    def widths(self, nodes: int) -> tuple[Profile, float]:
+        """The widths with that gain, and what the relaxation takes them to be worth."""
+        found: list[tuple[int, int]] = []
+        above, value = 1, 1.0
+        for d, (stop, go) in enumerate(self.gains):
+            onward = go[above] + self.onward[d][:, nodes]
+            width = nodes if stop[above, nodes] >= onward.max() else int(np.argmax(onward))
+            expanded = self._expanded(d, above, width)
+            value += float(self.tables[d][expanded or above, width])
+            found.append((expanded, width))
+            above, nodes = width, nodes - width
+            if not nodes:
+                break
+        return tuple(found), value
+
+    def _expanded(self, d: int, above: int, width: int) -> int:
+        if self.prices.passes != "expanded":
+            return 0
+        table = self.tables[d][: above + 1, width]
+        return int(np.argmax(table - self.lam * self.prices.draft[: len(table)]))
+
+
+def _moved(values: Floats, size: int) -> Floats:
+    """[w, m] = values[w, m - w]."""
+    moved = np.full((size, size), -np.inf)
+    for w in range(1, min(len(values), size)):
+        moved[w, w + 1 :] = values[w, 1 : size - w]
+    return moved
+
+
+def _best_products(first: Floats, second: Floats) -> Floats:
+    """[v, m] = max over w of first[v, w] + second[w, m]."""
+    best = np.full((len(first), second.shape[1]), -np.inf)
+    for w in range(1, len(second)):
+        rows = np.flatnonzero(np.isfinite(first[:, w]))
+        if len(rows):
+            last = rows[-1] + 1
+            np.maximum(best[:last, w:], first[:last, w, None] + second[w, w:], out=best[:last, w:])
+    return best
 
 
 def _before(values: Floats) -> Floats:
@@ -505,7 +609,65 @@ def _keeps_parents(sums: Sums, profile: Profile) -> bool:
     return all(sums.needs[d][w] <= above for d, ((_, above), (_, w)) in enumerate(zip(profile, profile[1:]), 1))
 
 
-# ---- branch and bound
+# ---- closing the gap
+
+
+def _close(beams: Beams, relaxation: Relaxation, rows: Rows, limit: float) -> float:
+    """Looks for a faster tree until there is none; returns the rate that no tree exceeds.
+
+    Only node counts that could beat the best are looked at.
+    """
+    gain, _ = relaxation.solve(rows.best_rate())
+    hopeful = np.flatnonzero(np.where(np.isfinite(relaxation.prices.verify), gain, -np.inf)[1:] > TOLERANCE) + 1
+    if not len(hopeful):
+        return rows.best_rate()
+    nodes = int(hopeful[-1])
+    bounds: Chained | Relaxation = relaxation
+    if nodes <= MAX_CHAINED:
+        bounds = Chained(beams, relaxation.prices, nodes)
+        limit = min(limit, _chained_rate(beams, bounds, rows))
+        if limit <= rows.best_rate() * (1 + 1e-12):
+            return limit
+    return _branch(_DepthFirst(beams, bounds, nodes), rows, limit)
+
+
+def _chained_rate(beams: Beams, chained: Chained, rows: Rows) -> float:
+    """As `_relaxed_rate`, for the tied relaxation; trees met on the way are kept."""
+    lam = rows.best_rate()
+    while True:
+        chained.solve(lam)
+        gain = chained.gain()
+        nodes = int(np.argmax(gain[1:])) + 1
+        if not gain[nodes] > TOLERANCE:
+            return lam
+        for n in np.flatnonzero(gain[1:] > 0) + 1:
+            _take_beam(beams, rows, chained.widths(int(n))[0])
+        profile, value = chained.widths(nodes)
+        better = value / (float(chained.prices.verify[nodes]) + chained.prices.draft_s(profile))
+        if better <= lam * (1 + 1e-13):
+            return better
+        lam = better
+
+
+def _branch(search: _DepthFirst, rows: Rows, limit: float) -> float:
+    try:
+        while True:
+            profile = search.improve(rows.best_rate())
+            if not profile:
+                return rows.best_rate()
+            _take_beam(search.beams, rows, profile)
+    except _Stop:
+        if search.profile:
+            _take_beam(search.beams, rows, search.profile)
+        return limit
+
+
+def _take_beam(beams: Beams, rows: Rows, profile: Profile) -> None:
+    levels = beams.beam(profile, rows.prices.passes)
+    if levels is not None:
+        taken = beams.taken(levels)
+        value = 1.0 + sum(float(level.values.sum()) for level in levels)
+        rows.take(sum(w for _, w in taken), len(taken), value, rows.prices.draft_s(taken), taken)
 
 
 class _Stop(Exception):
@@ -515,19 +677,23 @@ class _Stop(Exception):
 class _DepthFirst:
     """Widths level by level with true values; at a price `lam` it looks for a tree with a gain above 0."""
 
-    def __init__(self, beams: Beams, relaxation: Relaxation, visits: int) -> None:
-        self.beams, self.relaxation, self.visits = beams, relaxation, visits
-        self.prices = relaxation.prices
+    def __init__(self, beams: Beams, bounds: Chained | Relaxation, nodes: int) -> None:
+        self.beams, self.bounds, self.nodes = beams, bounds, nodes
+        self.prices = bounds.prices
+        self.visits = max(1000, MAX_VISITS // (nodes * (8 if self.prices.passes == "expanded" else 1)))
 
-    def improve(self, lam: float) -> tuple[float, Profile]:
-        """The largest gain over `lam` and its widths; gain 0 when there is none."""
+    def improve(self, lam: float) -> Profile:
+        """The widths with the largest gain over `lam`; none when nothing is faster."""
         self.lam = lam
-        self.bounds = self.relaxation.rest(lam)
-        self.final = -lam * self.prices.verify
+        self.final = -lam * self.prices.verify[: self.nodes + 1]
         self.best = TOLERANCE
         self.profile: Profile = ()
-        self._visit(0, np.ones(1), 0, 1.0 - lam * self.relaxation.root_s(), ())
-        return (self.best, self.profile) if self.profile else (0.0, ())
+        if isinstance(self.bounds, Chained):
+            self.bounds.solve(lam)
+        else:
+            self.rest = self.bounds.rest(lam)
+        self._visit(0, np.ones(1), 0, 1.0 - lam * self.bounds.root_s(), ())
+        return self.profile
 
     def _visit(self, d: int, values: Floats, used: int, score: float, path: Profile) -> None:
         self.visits -= 1
@@ -543,16 +709,26 @@ class _DepthFirst:
         if d + 1 == len(self.beams.levels):
             return
         onward = total - self.lam * go_s
-        hopes = onward + self.bounds[d + 1][used + widths]
+        hopes = onward + self._hope(d + 1, widths, used)
         for i in np.argsort(-hopes, kind="stable"):
             if not hopes[i] > self.best:
                 break
             move = (int(expanded[i]), int(widths[i]))
             self._visit(d + 1, self._kept(d, values, move), used + move[1], float(onward[i]), (*path, move))
 
+    def _hope(self, d: int, above: Ints, used: int) -> Floats:
+        """The best that can follow from level d down, verification paid."""
+        if not isinstance(self.bounds, Chained):
+            return self.rest[d][used + above]
+        value = self.bounds.value[d]
+        known = np.unique(above)
+        ends = _ahead(self.final)[used + known]
+        best = (value[np.minimum(known, len(value) - 1)] + ends).max(axis=1)
+        return best[np.searchsorted(known, above)]
+
     def _moves(self, d: int, values: Floats, used: int, score: float) -> tuple[Ints, Ints, Floats, Floats, Floats]:
         """(expanded, width, score with these nodes, seconds if last, seconds if not) of every choice."""
-        room = self.relaxation.nodes - used
+        room = self.nodes - used
         row, draft = self.beams.rows[d], self.prices.draft
         if self.prices.passes == "expanded":
             table = _expanded_table(values, row, room)
@@ -575,32 +751,6 @@ class _DepthFirst:
             return grow(values, row, move[1]).values
         level = grow_all(values, row, *move)
         return level.values if level else np.zeros(0)
-
-
-def _close(beams: Beams, relaxation: Relaxation, rows: Rows, limit: float) -> float:
-    """Looks for a faster tree until there is none; returns the rate that no tree exceeds."""
-    nodes = relaxation.nodes
-    search = _DepthFirst(
-        beams, relaxation, max(1000, MAX_VISITS // (nodes * (8 if relaxation.prices.passes == "expanded" else 1)))
-    )
-    try:
-        while True:
-            _, profile = search.improve(rows.best_rate())
-            if not profile:
-                return rows.best_rate()
-            _take_beam(beams, rows, profile)
-    except _Stop:
-        if search.profile:
-            _take_beam(beams, rows, search.profile)
-        return limit
-
-
-def _take_beam(beams: Beams, rows: Rows, profile: Profile) -> None:
-    levels = beams.beam(profile, rows.prices.passes)
-    if levels is not None:
-        taken = beams.taken(levels)
-        value = 1.0 + sum(float(level.values.sum()) for level in levels)
-        rows.take(sum(w for _, w in taken), len(taken), value, rows.prices.draft_s(taken), taken)
 
 
 # ---- acceptances without beams

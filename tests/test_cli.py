@@ -40,7 +40,6 @@ PLAN = "plan --gpu a100 --model llama-2-13b --draft llama-68m"
         ("roofline --gpu a100 --params 13e9 --measured-tpot 0ms", "above 0"),
         ("roofline --gpuu a100 --params 13e9", "--gpu"),
         ("rooflin --gpu a100", "roofline"),
-        ("tree --budget 14", "--p 0.6"),
         ("tree --p 0.6", "--budget"),
         ("tree --p 1.2 --budget 14", "1.2"),
         ("tree --p -0.1 --budget 14", "-0.1"),

@@ -1,13 +1,13 @@
 """specplan tree"""
 
 from .. import units
-from ..errors import InputError
 from . import inputs
 from .app import Command, new_app
 from .finish import finish
 from .options import Acceptance, Device, Draft, Mask, Output, Shape, Target, Verify, command
 
 app = new_app()
+TENTHS = [round(0.1 * i, 1) for i in range(1, 10)]
 
 
 @app.command(cls=Command)
@@ -29,19 +29,11 @@ def tree(
     specplan tree --p 0.6 --gpu a100 --model llama-2-13b --draft llama-68m
     specplan tree --child-prob 0.63,0.11,0.06 --verify-curve verify.csv --draft-pass 0.5ms
     """
-    from ..render.tree import sweep_answer, tree_answer
+    from ..render.tree import break_even_answer, sweep_answer, tree_answer
 
-    ps = (
-        None
-        if acceptance.p is None or not _is_range(acceptance.p)
-        else inputs.read("--p", acceptance.p, units.parse_shares)
-    )
+    ps = inputs.read("--p", acceptance.p, units.parse_shares) if acceptance.p and _is_range(acceptance.p) else None
     likely = None if ps else inputs.acceptance(acceptance, shape)
-    if likely is None and not ps:
-        raise InputError(
-            "no acceptance given",
-            hint="--p 0.6, --child-prob, --acceptance FILE, ...; `specplan plan` shows the break-even without one",
-        )
+    known = bool(ps) or likely is not None
     place = inputs.scene(device, target)
     place.inputs["acceptance"] = inputs.described(acceptance, shape)
     costs = inputs.costs(place, draft, verify, most=inputs.read("--budget", shape.budget, units.parse_integer))
@@ -49,12 +41,16 @@ def tree(
     limits = None if given is not None else inputs.limits(shape, costs, inputs.crossover_width(place))
     if limits is not None:
         place.inputs.update(budget=limits.nodes, max_depth=limits.depth, max_children=limits.children)
-    if ps:
-        finish(sweep_answer(place, ps, acceptance, limits, costs, given), output)
-        return
-    if given is None:
-        inputs.refuse_unknown_siblings(likely, limits)
-    finish(tree_answer(place, likely, limits, costs, given, mask=shown.mask), output)
+    if likely is not None:
+        if given is None:
+            inputs.refuse_unknown_siblings(likely, limits)
+        answer = tree_answer(place, likely, limits, costs, given, mask=shown.mask)
+    elif known or costs is None or given is not None:
+        decay = 1.0 if acceptance.decay is None else inputs.share("--decay", acceptance.decay)
+        answer = sweep_answer(place, ps or TENTHS, limits, costs, given, decay=decay, known=known)
+    else:
+        answer = break_even_answer(place, limits, costs)
+    finish(answer, output, failed=not known)
 
 
 def _is_range(text: str) -> bool:

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any
 
 from ..drafters import bytes_ratio
 from ..memory import Memory
-from ..plan import BreakEven, Costs, Plan, Shape
+from ..plan import Costs, Plan, Shape
 from ..tree import TokenTree
 from ..units import show_bytes, show_share, show_time
 from .output import Answer, Lines, Table, document
-from .tree import acceptance_assumptions, comparison_table, cost_assumptions, drawing, shape_keys
+from .tree import acceptance_assumptions, break_even_rows, comparison_table, cost_assumptions, drawing, shape_keys
 
 
 def plan_answer(place: Any, answer: Plan, costs: Costs, acceptance: Any | None) -> Answer:
@@ -94,7 +94,7 @@ def _break_even_words(answer: Plan) -> str:
 
 def _parts(answer: Plan, costs: Costs, acceptance: Any | None) -> Iterator[Table | Lines]:
     if answer.best is None:
-        yield _break_even_table(answer.break_even_table, costs)
+        yield break_even_rows(answer.break_even_table, costs)
     else:
         shapes = {
             "recommended": answer.recommended,
@@ -109,7 +109,8 @@ def _parts(answer: Plan, costs: Costs, acceptance: Any | None) -> Iterator[Table
             yield _round_table(shape, costs)
             tree = TokenTree.from_parents(shape.parents, shape.ranks)
             yield Lines(
-                list(drawing(tree, acceptance, most=20)), title=f"recommended: level widths {', '.join(map(str, shape.widths))}"
+                list(drawing(tree, acceptance, most=20)),
+                title=f"recommended: level widths {', '.join(map(str, shape.widths))}",
             )
     if answer.memory is not None:
         yield _memory_table(answer.memory)
@@ -125,19 +126,6 @@ def _round_table(shape: Shape, costs: Costs) -> Table:
     )
     show = (lambda s: f"{s / costs.plain_s:.3f} plain passes") if costs.relative else show_time
     return Table(("round", "time", "share"), [(name, show(s), f"{s / shape.round_s:.1%}") for name, s in parts])
-
-
-def _break_even_table(rows: Sequence[BreakEven], costs: Costs) -> Table:
-    cells = [
-        (
-            f"chain of {row.nodes}",
-            "-" if costs.relative else show_time(row.round_s),
-            f"{row.tau:.3f}",
-            "never" if row.p is None else f"{row.p:.3f}",
-        )
-        for row in rows
-    ]
-    return Table(("break-even", "round", "tokens/round needed", "p needed"), cells)
 
 
 def _memory_table(memory: Memory) -> Table:

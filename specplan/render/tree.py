@@ -6,7 +6,18 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields
 from typing import Any
 
-from ..plan import Best, Costs, Limits, Shape, best_chain, best_tree, comparisons, shape_of
+from ..plan import (
+    Best,
+    BreakEven,
+    Costs,
+    Limits,
+    Shape,
+    best_chain,
+    best_tree,
+    break_even_table,
+    comparisons,
+    shape_of,
+)
 from ..tree import TokenTree
 from ..units import show_time
 from .output import Answer, Lines, Table, document
@@ -33,7 +44,7 @@ def tree_answer(
         best = best_tree(acceptance, limits, costs)
         shape, tree = best.shape, best.tree
     others = comparisons(acceptance, limits, costs)
-    keys: dict[str, Any] = shape_keys(shape)
+    keys = EMPTY | shape_keys(shape)
     keys |= {
         "optimality": best.optimality if best else None,
         "gap": best.gap if best else None,
@@ -85,6 +96,15 @@ def comparison_keys(shape: Shape) -> dict[str, Any]:
     return {name: getattr(shape, name) for name in names}
 
 
+# The keys of the document that are null or empty where a question has no single tree as its answer.
+EMPTY: dict[str, Any] = {item.name: None for item in fields(Shape)} | {
+    "optimality": None,
+    "gap": None,
+    "candidates": [],
+    "comparisons": dict.fromkeys(NAMES),
+    "rows": [],
+    "break_even_table": [],
+}
 KINDS = {
     "independent": "each candidate is accepted with the same probability p, whatever its siblings and the path above",
     "positional": "one vector of child probabilities holds at every depth and on every path",
@@ -265,12 +285,18 @@ def mask_lines(tree: TokenTree) -> Iterator[str]:
 
 
 def sweep_answer(
-    place: Any, ps: Sequence[float], options: Any, limits: Limits | None, costs: Costs | None, given: TokenTree | None
+    place: Any,
+    ps: Sequence[float],
+    limits: Limits | None,
+    costs: Costs | None,
+    given: TokenTree | None,
+    *,
+    decay: float = 1.0,
+    known: bool = True,
 ) -> Answer:
-    """Tree against chain over p."""
+    """Tree against chain over p; `known` is False when no acceptance was given at all."""
     from ..acceptance import Independent
 
-    decay = 1.0 if options.decay is None else float(options.decay)
     rows = [_sweep_row(Independent(p, decay), limits, costs, given) for p in ps]
     cells = [
         (
@@ -288,15 +314,16 @@ def sweep_answer(
     timed = () if costs is None else ("tree x plain", "chain x plain")
     columns = ("p", "nodes", "level widths", "tree tokens/round", "chain", "chain tokens/round", "tree/chain", *timed)
     top = max(range(len(ps)), key=lambda i: _ratio(*rows[i]))
-    keys = {
+    keys = EMPTY | {
         "rows": [
             {"p": p, "tree": comparison_keys(tree), "chain": comparison_keys(chain), "ratio": _ratio(tree, chain)}
             for p, (tree, chain) in zip(ps, rows)
         ]
     }
     assumptions = [*place.assumptions, *cost_assumptions(costs), *acceptance_assumptions(Independent(ps[0], decay))]
+    most = f"A tree beats the best chain most at p {ps[top]:g}: {_ratio(*rows[top]):.3f} x."
     return Answer(
-        verdict=f"A tree beats the best chain most at p {ps[top]:g}: {_ratio(*rows[top]):.3f} x.",
+        verdict=most if known else f"No acceptance was given, and none is assumed; over p: {most[0].lower()}{most[1:]}",
         document=document(
             "tree", inputs=place.inputs, assumptions=assumptions, notes=place.notes, warnings=place.warnings, keys=keys
         ),
@@ -322,3 +349,34 @@ def _ratio(tree: Shape, chain: Shape) -> float:
     if tree.speedup is not None and chain.speedup:
         return tree.speedup / chain.speedup
     return tree.tau / chain.tau
+
+
+def break_even_answer(place: Any, limits: Limits, costs: Costs) -> Answer:
+    """What acceptance chains need, for when none was given."""
+    rows = break_even_table(limits, costs)
+    assumptions = [*place.assumptions, *cost_assumptions(costs)]
+    keys = EMPTY | {"break_even_table": rows}
+    return Answer(
+        verdict="No acceptance was given, and none is assumed: this is what drafting needs to pay.",
+        document=document(
+            "tree", inputs=place.inputs, assumptions=assumptions, notes=place.notes, warnings=place.warnings, keys=keys
+        ),
+        parts=[break_even_rows(rows, costs)],
+        assumptions=assumptions,
+        notes=place.notes,
+        warnings=place.warnings,
+    )
+
+
+def break_even_rows(rows: Sequence[BreakEven], costs: Costs) -> Table:
+    """The break-even of chains of several lengths."""
+    cells = [
+        (
+            f"chain of {row.nodes}",
+            "-" if costs.relative else show_time(row.round_s),
+            f"{row.tau:.3f}",
+            "never" if row.p is None else f"{row.p:.3f}",
+        )
+        for row in rows
+    ]
+    return Table(("break-even", "round", "tokens/round needed", "p needed"), cells)

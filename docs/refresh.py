@@ -1,0 +1,66 @@
+"""Write the real output under every `$ specplan ...` of the README and of docs/*.md, and docs/schemas.
+
+    python docs/refresh.py
+
+A block is
+
+    ```console
+    $ specplan tree --p 0.6 --budget 14
+    ...
+    ```
+
+and everything after the command is its standard output. A test checks that the files are up to date.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import re
+import shlex
+from collections.abc import Callable
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+BLOCK = re.compile(r"^```console\n(\$ specplan [^\n]*)\n.*?^```$", re.MULTILINE | re.DOTALL)
+
+
+def files() -> list[Path]:
+    """Every page that may hold commands."""
+    return [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+
+
+def output(command: str) -> str:
+    """What `$ specplan ...` prints to standard output."""
+    from specplan.cli.app import run
+
+    printed = io.StringIO()
+    with contextlib.redirect_stdout(printed), contextlib.redirect_stderr(io.StringIO()):
+        code = run(shlex.split(command)[2:])
+    if code:
+        raise SystemExit(f"{command}: exit code {code}")
+    return printed.getvalue()
+
+
+def refreshed(text: str, shown: Callable[[str], str] = output) -> str:
+    """The page with the output of its commands."""
+    return BLOCK.sub(lambda block: f"```console\n{block[1]}\n{shown(block[1])}```", text)
+
+
+def write_schemas() -> None:
+    """docs/schemas: one JSON Schema a document."""
+    import json
+
+    from specplan.render.schemas import DOCUMENTS, json_schema
+
+    folder = ROOT / "docs" / "schemas"
+    folder.mkdir(exist_ok=True)
+    for verb in DOCUMENTS:
+        text = json.dumps(json_schema(verb), indent=2) + "\n"
+        (folder / f"{verb}.schema.json").write_text(text, encoding="utf-8")
+
+
+if __name__ == "__main__":
+    write_schemas()
+    for page in files():
+        page.write_text(refreshed(page.read_text(encoding="utf-8")), encoding="utf-8")

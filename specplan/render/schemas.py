@@ -1,0 +1,176 @@
+"""The JSON documents as types, and the JSON Schemas made from them. Needs pydantic; nothing imports it at start-up."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from typing_extensions import TypedDict
+
+from ..memory import Memory
+from ..optimize import Candidate
+from ..plan import BreakEven, DraftTime, Verdict
+from ..roofline import Roofline
+
+Mask = list[list[int]]
+
+
+class Assumption(TypedDict):
+    text: str
+    source: str
+
+
+class Common(TypedDict):
+    """The keys that every document has."""
+
+    schema: str
+    version: str
+    inputs: dict[str, Any]
+    assumptions: list[Assumption]
+    notes: list[str]
+    warnings: list[str]
+
+
+class MeasuredShare(TypedDict):
+    tpot_s: float | None
+    roofline_share: float | None
+
+
+class RooflineRow(TypedDict):
+    width: int
+    ideal: Roofline
+    calibrated: Roofline
+
+
+class RooflineDocument(Common):
+    """specplan.roofline/1: `ideal` and `calibrated` are of the first width, `rows` has all."""
+
+    ideal: Roofline
+    calibrated: Roofline
+    rows: list[RooflineRow]
+    measured: MeasuredShare
+
+
+class ShapeKeys(TypedDict):
+    nodes: int | None
+    width: int | None
+    depth: int | None
+    widths: list[int] | None
+    parents: list[int] | None
+    ranks: list[int] | None
+    paths: list[list[int]] | None
+    position_offsets: list[int] | None
+    level_survival: list[float] | None
+    accepted: float | None
+    tau: float | None
+    draft: DraftTime | None
+    verify_s: float | None
+    overhead_s: float | None
+    round_s: float | None
+    tokens_per_s: float | None
+    tokens_per_s_per_sequence: float | None
+    speedup: float | None
+    interpolated: bool | None
+
+
+class ComparisonKeys(TypedDict):
+    nodes: int
+    width: int
+    depth: int
+    widths: list[int]
+    accepted: float
+    tau: float
+    round_s: float | None
+    tokens_per_s: float | None
+    tokens_per_s_per_sequence: float | None
+    speedup: float | None
+
+
+class Comparisons(TypedDict):
+    plain: ComparisonKeys | None
+    chain_same_budget: ComparisonKeys | None
+    chain_same_depth: ComparisonKeys | None
+    full_tree: ComparisonKeys | None
+
+
+class OverP(TypedDict):
+    p: float
+    tree: ComparisonKeys
+    chain: ComparisonKeys
+    ratio: float
+
+
+class _TreeKeys(ShapeKeys):
+    optimality: str | None
+    gap: float | None
+    candidates: list[Candidate]
+    comparisons: Comparisons
+    rows: list[OverP]
+    break_even_table: list[BreakEven]
+
+
+class TreeDocument(Common, _TreeKeys, total=False):
+    """specplan.tree/1: `rows` is filled for a range of p, `mask` (nodes x nodes) with --mask or up to 64 nodes."""
+
+    mask: Mask
+
+
+class OptimumKeys(ShapeKeys):
+    optimality: str
+    gap: float
+    candidates: list[Candidate]
+
+
+class BreakEvenKeys(TypedDict):
+    tau: float | None
+    p: float | None
+    round_s: float | None
+    nodes: int | None
+    table: list[BreakEven]
+
+
+class TimeKeys(TypedDict):
+    draft_s: float | None
+    verify_s: float | None
+    overhead_s: float | None
+
+
+class DraftKeys(TypedDict):
+    bytes_ratio: float | None
+    passes: int
+    pass_s: float | None
+
+
+class PlanDocument(Common):
+    """specplan.plan/1."""
+
+    verdict: Verdict
+    break_even: BreakEvenKeys
+    optimum: OptimumKeys | None
+    recommended: ShapeKeys | None
+    best_chain: ShapeKeys | None
+    plain: ShapeKeys
+    time: TimeKeys
+    draft: DraftKeys
+    memory: Memory | None
+    schedule: None
+    deadline: None
+    cost: None
+
+
+DOCUMENTS: dict[str, Any] = {"roofline": RooflineDocument, "tree": TreeDocument, "plan": PlanDocument}
+
+
+def json_schema(verb: str) -> dict[str, Any]:
+    """The JSON Schema of a verb's document; no key beside the listed ones is allowed.
+
+    >>> json_schema("plan")["properties"]["schema"]["const"]
+    'specplan.plan/1'
+    """
+    from pydantic import TypeAdapter
+
+    schema: dict[str, Any] = TypeAdapter(DOCUMENTS[verb]).json_schema()
+    schema["properties"]["schema"] = {"const": f"specplan.{verb}/1"}
+    for part in (schema, *schema.get("$defs", {}).values()):
+        if "properties" in part:
+            part["additionalProperties"] = False
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": f"specplan.{verb}/1", **schema}
