@@ -38,7 +38,7 @@ class WeightFormat:
 
 
 _HALF = ("bf16", "fp16", "tf32", "fp32")
-_SCALES = "with a 16-bit scale per group of 128 weights; --weight-bits overrides"
+_SCALES = "with a 16-bit scale and zero point per group of 128 weights; --weight-bits overrides"
 
 # Bits of the GGUF types: ggml's block layouts (bytes of a block over weights in it).
 FORMATS: dict[str, WeightFormat] = {
@@ -314,9 +314,7 @@ class ModelSpec:
         40
         """
         if not (math.isfinite(params) and 1e6 <= params <= 1e15):
-            raise InputError(
-                f"{params:g} is not a number of weights from 1e6 to 1e15", hint="write 13e9 or 13B"
-            )
+            raise InputError(f"{params:g} is not a number of weights from 1e6 to 1e15", hint="write 13e9 or 13B")
         total = round(params)
         depth = layers if layers is not None else _llama_layers(total)
         if not 1 <= depth <= 10_000 or depth > total // 50_000:
@@ -384,17 +382,19 @@ def _llama_shaped(total: int, layers: int, fmt: WeightFormat) -> ModelSpec:
     )
 
 
-def load_model(name: str, *, dtype: str | None = None) -> ModelSpec:
-    """A bundled model by name or alias, or the model at a path (`config.json` or its directory).
+def load_model(name: str, *, dtype: str | None = None, overrides: Mapping[str, Any] | None = None) -> ModelSpec:
+    """A bundled model by name or alias, or the model at a path (`config.json`, its directory, a `.gguf` file).
 
-    Raises  InputError with the nearest names.
+    dtype      every weight in this dtype, whatever the config says
+    overrides  fields of the config to change, for a what-if
+    Raises     InputError with the nearest names.
 
     >>> load_model("llama-2-13b").layers
     40
     """
     from .model_files import load
 
-    return load(name, dtype=dtype)
+    return load(name, dtype=dtype, overrides=overrides)
 
 
 def model_names() -> list[str]:

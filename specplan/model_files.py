@@ -18,7 +18,10 @@ from typing import Any
 
 from .errors import InputError, did_you_mean
 from .hf_config import read_config
+from .hf_fields import SUB_CONFIGS
 from .model import ModelSpec
+
+Overrides = Mapping[str, Any] | None
 
 KEYS = {"name", "title", "aliases", "config", "sources", "notes"}
 MAX_CONFIG_BYTES = 20_000_000
@@ -55,12 +58,13 @@ def aliases() -> dict[str, str]:
     return found
 
 
-def load(name: str, *, dtype: str | None = None) -> ModelSpec:
+def load(name: str, *, dtype: str | None = None, overrides: Overrides = None) -> ModelSpec:
     """A bundled model by name or alias, or the model at a path.
 
     name     a bundled name or alias (letter case does not matter; hub ids are aliases), a `config.json`,
              a directory that holds one, or a `.gguf` file
     dtype    every weight in this dtype, whatever the config says
+    overrides  fields of the config to change
     Raises   InputError with the nearest names, or with what is wrong in the file.
 
     >>> load("meta-llama/Llama-2-13b-hf").params_total
@@ -68,21 +72,49 @@ def load(name: str, *, dtype: str | None = None) -> ModelSpec:
     """
     bundled = _bundled_file(name)
     if bundled is not None:
-        return load_bundled(bundled, dtype=dtype)
+        return load_bundled(bundled, dtype=dtype, overrides=overrides)
     path = Path(name)
     if not _exists(path):
         paths = "`specplan models list` shows all names; a path to a config.json, its directory or a .gguf works too"
         raise InputError(f"unknown model {name[:80]!r}", hint=f"{did_you_mean(name, aliases())} {paths}".strip())
     if path.is_dir():
-        return load_directory(path, dtype=dtype)
+        return load_directory(path, dtype=dtype, overrides=overrides)
     if path.suffix.casefold() == ".gguf":
         from .weights_files import read_gguf
 
+        if overrides:
+            raise InputError(
+                f"{path}: a GGUF file has no config to change", hint="leave --set model.* out, or give a config.json"
+            )
         return read_gguf(path, dtype=dtype)
-    return read_config(read_json(path), name=str(path), dtype=dtype)
+    return read_config(changed(read_json(path), overrides), name=str(path), dtype=dtype)
 
 
-def load_bundled(path: Path, *, dtype: str | None = None) -> ModelSpec:
+def changed(config: Mapping[str, Any], overrides: Overrides) -> dict[str, Any]:
+    """The config with some of its fields changed, those of a nested language model where they stand there.
+
+    Raises  InputError for a field that the config does not have.
+
+    >>> changed({"text_config": {"num_hidden_layers": 4}}, {"num_hidden_layers": 8})
+    {'text_config': {'num_hidden_layers': 8}}
+    """
+    result = dict(config)
+    inner = next((key for key in SUB_CONFIGS if isinstance(result.get(key), Mapping)), None)
+    for key, value in (overrides or {}).items():
+        if inner is not None and key in result[inner]:
+            result[inner] = {**result[inner], key: value}
+        elif key in result:
+            result[key] = value
+        else:
+            known = [*result, *(result[inner] if inner is not None else ())]
+            raise InputError(
+                f"the model's config has no field {key[:60]!r}",
+                hint=did_you_mean(key, known, otherwise="it has " + ", ".join(known)),
+            )
+    return result
+
+
+def load_bundled(path: Path, *, dtype: str | None = None, overrides: Overrides = None) -> ModelSpec:
     """The model in one bundled YAML file.
 
     Raises  InputError for unknown keys, or when `config` is missing.
@@ -100,21 +132,21 @@ def load_bundled(path: Path, *, dtype: str | None = None) -> ModelSpec:
     for key in document:
         if key not in KEYS:
             raise InputError(f"{path.name}: unknown key {str(key)[:40]!r}", hint=did_you_mean(str(key), KEYS))
-    return read_config(document["config"], name=str(document.get("name", path.stem)), dtype=dtype)
+    return read_config(changed(document["config"], overrides), name=str(document.get("name", path.stem)), dtype=dtype)
 
 
-def load_directory(path: Path, *, dtype: str | None = None) -> ModelSpec:
+def load_directory(path: Path, *, dtype: str | None = None, overrides: Overrides = None) -> ModelSpec:
     """The model in a directory: `config.json`, and where there `hf_quant_config.json` and safetensors headers.
 
     Geometry comes from the config; stored bytes by tensor group from the files, when they are there and
     no dtype is asked for.
     """
-    config = read_json(path / "config.json")
+    config = changed(read_json(path / "config.json"), overrides)
     extra = path / "hf_quant_config.json"
     if extra.is_file() and not config.get("quantization_config"):
         config = {**config, "quantization_config": {"quant_method": "modelopt", **read_json(extra)}}
     model = read_config(config, name=str(path), dtype=dtype)
-    if dtype is not None or not any(path.glob("*.safetensors")):
+    if dtype is not None or overrides or not any(path.glob("*.safetensors")):
         return model
     from .weights_files import read_safetensors, with_file_bytes
 

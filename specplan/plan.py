@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from .acceptance import Acceptance, Independent, tau_interval
+from .acceptance import Acceptance, ByDepth, Independent, tau_interval
 from .drafters import Draft, free_draft
 from .errors import DoesNotFit, InputError
 from .memory import Memory
@@ -23,6 +23,7 @@ from .units import show_bytes
 
 DEFAULT_NODES = 256
 DEFAULT_DEPTH = 16
+WIDEST_FAN = 512
 
 
 @dataclass(frozen=True)
@@ -256,7 +257,7 @@ def full_tree(acceptance: Acceptance, limits: Limits, costs: Costs | None) -> Sh
     budget = limits.nodes if costs is None else min(limits.nodes, len(costs.verify_s) - 1)
     best: tuple[float, TokenTree] | None = None
     known = acceptance.max_depth or limits.depth
-    for branching in range(2, min(budget, limits.children or budget) + 1):
+    for branching in range(2, min(budget, limits.children or budget, _widest_useful(acceptance)) + 1):
         depth, nodes = 1, branching
         while nodes <= budget and depth <= min(limits.depth, known):
             tree = TokenTree.full(branching, depth)
@@ -266,15 +267,15 @@ def full_tree(acceptance: Acceptance, limits: Limits, costs: Costs | None) -> Sh
             if best is None or value > best[0] * (1 + 1e-12):
                 best = value, tree
             depth, nodes = depth + 1, nodes + branching ** (depth + 1)
-        if branching > _widest_useful(acceptance):
-            break
     return None if best is None else shape_of(best[1], acceptance, costs)
 
 
 def _widest_useful(acceptance: Acceptance) -> int:
-    """Ranks past this one add nothing at the first level: the search over fans may stop."""
-    row = acceptance.row(1, 256)
-    return next((rank + 1 for rank, value in enumerate(row) if value < 1e-9), len(row))
+    """Children beyond this one add less than 1e-6 to the first level: wider fans need not be looked at."""
+    if not isinstance(acceptance, ByDepth):
+        return WIDEST_FAN
+    row = acceptance.row(1, WIDEST_FAN)
+    return max((rank + 1 for rank, value in enumerate(row) if value > 1e-6), default=1) + 1
 
 
 def comparisons(acceptance: Acceptance, limits: Limits, costs: Costs | None) -> dict[str, Shape | None]:

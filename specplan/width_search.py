@@ -640,9 +640,8 @@ def _chained_rate(beams: Beams, chained: Chained, rows: Rows) -> float:
         nodes = int(np.argmax(gain[1:])) + 1
         if not gain[nodes] > TOLERANCE:
             return lam
-        for n in np.flatnonzero(gain[1:] > 0) + 1:
-            _take_beam(beams, rows, chained.widths(int(n))[0])
         profile, value = chained.widths(nodes)
+        _take_beam(beams, rows, profile)
         better = value / (float(chained.prices.verify[nodes]) + chained.prices.draft_s(profile))
         if better <= lam * (1 + 1e-13):
             return better
@@ -723,8 +722,8 @@ class _DepthFirst:
         value = self.bounds.value[d]
         known = np.unique(above)
         ends = _ahead(self.final)[used + known]
-        best = (value[np.minimum(known, len(value) - 1)] + ends).max(axis=1)
-        return best[np.searchsorted(known, above)]
+        best: Floats = (value[np.minimum(known, len(value) - 1)] + ends).max(axis=1)
+        return best[np.searchsorted(known, above)]  # type: ignore[no-any-return]
 
     def _moves(self, d: int, values: Floats, used: int, score: float) -> tuple[Ints, Ints, Floats, Floats, Floats]:
         """(expanded, width, score with these nodes, seconds if last, seconds if not) of every choice."""

@@ -5,7 +5,6 @@ last of two equal keys. Here every scalar stays the text that stands in the file
 column, and the record it is read into decides what it means.
 
     text  --read_yaml-->  Node  --load_as-->  a record, validated by pydantic
-    text  --load_trusted-->  a record, without pydantic: for files of the package
 
 Refused: equal keys, aliases, tags, several documents, more than 1 MiB, nesting deeper than 32.
 
@@ -21,7 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from .errors import InputError, did_you_mean
-from .records import Record, RecordT, field_types, read, record_in
+from .records import Record, RecordT, field_types, record_in
 
 if TYPE_CHECKING:
     from pydantic import ValidationError
@@ -133,21 +132,6 @@ def load_as(model: type[RecordT], text: str, *, where: str) -> RecordT:
     if value is None:
         raise min(flaws, key=lambda flaw: flaw.missing).error(where)
     return value
-
-
-def load_trusted(model: type[RecordT], text: str, *, where: str) -> RecordT:
-    """The same record as `load_as` gives, 50 times as fast the first time, from a text that tests have validated.
-
-    What the fast reader does not take goes to `load_as`, for its message.
-
-    Raises  InputError as `load_as` does.
-    """
-    import yaml
-
-    try:
-        return read(model, yaml.load(text, Loader=getattr(yaml, "CBaseLoader", yaml.BaseLoader)))
-    except (InputError, yaml.YAMLError):
-        return load_as(model, text, where=where)
 
 
 def inspect_as(model: type[RecordT], text: str) -> tuple[RecordT | None, Node | None, list[Flaw]]:

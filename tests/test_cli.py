@@ -159,6 +159,23 @@ def test_fp8_weights_on_an_a100_move_one_byte_and_multiply_in_16_bits(specplan):
     assert any("multiplied in bf16" in item["text"] for item in ran["assumptions"])
 
 
+def test_set_changes_a_field_of_the_models_config(specplan, refused):
+    base = "roofline --gpu a100 --model llama-2-13b --json"
+    assert specplan(f"{base} --set model.num_hidden_layers=20").json["ideal"]["weight_bytes"] < 14e9
+    assert "num_hidden_layers" in refused(f"{base} --set model.num_hiden_layers=20")
+    refused(f"{base} --set model.num_hidden_layers=many")
+    refused("roofline --gpu a100 --params 13e9 --set model.hidden_size=1")
+
+
+def test_int4_weights_move_a_quarter_and_the_crossover_falls_to_a_quarter(specplan):
+    half, four = (
+        specplan(f"roofline --gpu a100 --params 13e9 --dtype {d} --json").json["ideal"] for d in ("fp16", "int4")
+    )
+    ratio = 4.25 / 16
+    assert four["weight_bytes"] / half["weight_bytes"] == pytest.approx(ratio)
+    assert four["crossover_tokens"] / half["crossover_tokens"] == pytest.approx(ratio)
+
+
 def test_quiet_prints_the_verdict_alone(specplan):
     ran = specplan("roofline --gpu a100 --params 13e9 -q")
     assert len(ran.out.splitlines()) == 1

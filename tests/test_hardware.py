@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import csv
+import dataclasses
 import json
+import pickle
 import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -18,7 +21,9 @@ from specplan import hardware_files, yaml_text
 from specplan.errors import InputError
 from specplan.hardware import (
     PRECISIONS,
+    Efficiency,
     Hardware,
+    Memory,
     check_hardware,
     dotted_numbers,
     hardware_names,
@@ -86,6 +91,39 @@ def test_a_bundled_profile_is_clean_named_after_its_file_and_sourced(name: str) 
     assert device.title
     assert device.note is None
     assert all(device.source_of(key) for key, _ in dotted_numbers(device))
+
+
+def only_the_fast_reader(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What the fast reader does not take fails from here on."""
+    monkeypatch.setattr(yaml_text, "load_as", lambda *_, **__: pytest.fail("the fast reader gave up"))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_fast_reader_gives_what_validation_gives(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    validated = loads((ROOT / "hardware" / f"{name}.yaml").read_text(encoding="utf-8"))
+    only_the_fast_reader(monkeypatch)
+    assert load_hardware(name) == validated
+
+
+def test_the_defaults_of_a_kind_are_the_same_read_alone_or_with_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    kinds = hardware_files.defaults().kinds
+    only_the_fast_reader(monkeypatch)
+    hardware_files.kind_defaults.cache_clear()
+    assert {kind: hardware_files.kind_defaults(kind) for kind in kinds} == kinds
+    assert kinds.keys() >= {load_hardware(name).kind for name in NAMES}
+
+
+def test_a_bundled_profile_with_a_flaw_is_refused_with_its_place(tmp_path: Path) -> None:
+    path = tmp_path / "flawed.yaml"
+    for text, what in (
+        (MINE.replace("bandwidth", "bandwith"), r"flawed\.yaml:3:26: unknown key 'memory\.bandwith'"),
+        (MINE.replace("2039GB/s", "2039"), r"flawed\.yaml:3:37: memory\.bandwidth: '2039' has no unit"),
+        (MINE.replace("kind: gpu\n", ""), r"flawed\.yaml:1:1: 'kind' is missing"),
+        (MINE.replace("}", ""), r"flawed\.yaml:\d+:\d+: not valid YAML"),
+    ):
+        path.write_text(text)
+        with pytest.raises(InputError, match=what):
+            hardware_files._bundled(path)
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -677,6 +715,33 @@ def test_every_key_that_can_be_set_is_a_field_of_a_profile() -> None:
         assert changed.source_of(key) == "given by the user" or "." not in key
 
 
+@pytest.mark.parametrize("name", ["h100-sxm", "rtx-4090", "m4-max"])
+def test_a_text_set_by_the_fast_reader_gives_what_validation_gives(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    device = load_hardware(name)
+    asked = [
+        (key, value) for key in hardware_files.settable_keys() for value in ("2GB/s", "3us", "0.5", "7", "cpu", "-1")
+    ]
+    validated = [_set_or_refused(device, key, value, hardware_files._validated) for key, value in asked]
+    monkeypatch.setattr(hardware_files, "_validated", lambda *_: (_ for _ in ()).throw(InputError("refused")))
+    fast = [_set_or_refused(device, key, value, override) for key, value in asked]
+    assert fast == validated
+    assert any(one is None for one in fast)
+    assert len([one for one in fast if one is not None]) > 40
+
+
+def _set_or_refused(device: Hardware, key: str, value: str, setter: Callable[..., Hardware]) -> Hardware | None:
+    try:
+        return setter(device, {key: value})
+    except InputError:
+        return None
+
+
+def test_numbers_in_si_can_be_set_too() -> None:
+    device = override(load_hardware("a100"), {"memory.bandwidth": 3350e9, "devices": 2})
+    assert (device.memory.bandwidth, device.devices) == (3350e9, 2)
+    assert device.note == load_hardware("a100").note
+
+
 # -- checking ---------------------------------------------------------------------------------------------------------
 
 
@@ -774,6 +839,52 @@ def test_the_schema_describes_what_the_loader_takes() -> None:
         document = yaml.safe_load((ROOT / "hardware" / f"{name}.yaml").read_text())
         assert list(validator.iter_errors(document)) == []
     assert list(validator.iter_errors({**document, "memory": {"capacity": "80GB", "bandwith": "1GB/s"}}))
+
+
+def test_a_bundled_device_its_defaults_and_a_set_value_need_no_pydantic() -> None:
+    code = "import sys; from specplan.hardware import load_hardware, override; d = load_hardware('a100');"
+    code += "d.efficiency_for('bf16'); d.overhead_or_default(); d.attention_or_default(); d.link_or_default();"
+    code += "override(d, {'memory.bandwidth': '3350GB/s', 'efficiency.fp8.tile': '8'});"
+    code += "print(sorted({'pydantic', 'pydantic_core'} & set(sys.modules)))"
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert done.stdout == "[]\n"
+
+
+# -- records ----------------------------------------------------------------------------------------------------------
+
+
+def test_a_record_is_frozen_compares_by_value_and_survives_pickling() -> None:
+    device = load_hardware("a100")
+    with pytest.raises(AttributeError):
+        device.devices = 2
+    with pytest.raises(AttributeError):
+        del device.name
+    again = pickle.loads(pickle.dumps(device))
+    assert again == device
+    assert again.note == device.note
+    assert device != device.model_copy(update={"devices": 2})
+    assert device != device.name
+    assert hash(device.memory) == hash(Memory(capacity=80e9, bandwidth=2039e9))
+    assert repr(device.memory) == "Memory(capacity=80000000000.0, bandwidth=2039000000000.0)"
+
+
+def test_a_record_with_a_field_missing_or_unknown_is_refused() -> None:
+    with pytest.raises(TypeError, match="Memory needs 'bandwidth'"):
+        Memory(capacity=80e9)
+    with pytest.raises(TypeError, match="Memory has no field 'bandwith'"):
+        Memory(capacity=80e9, bandwidth=1e12, bandwith=1e12)
+
+
+def test_a_record_is_a_dataclass_to_others() -> None:
+    fit = load_hardware("a100").efficiency_for("bf16")
+    assert [one.name for one in dataclasses.fields(Efficiency)] == list(dataclasses.asdict(fit))
+    assert dataclasses.replace(fit, tile=1).tile == 1
+
+
+def test_defaults_are_not_shared_between_records() -> None:
+    first, second = loads(MINE), loads(MINE)
+    assert first.efficiency == second.efficiency == {}
+    assert first.efficiency is not second.efficiency
 
 
 def test_the_profile_module_does_not_import_the_heavy_libraries() -> None:

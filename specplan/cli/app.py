@@ -135,7 +135,7 @@ def run(argv: list[str]) -> int:
         return 130
     except (BrokenPipeError, SystemExit):
         # The reader has gone (typer turns that into SystemExit): nothing more can be written, not even at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.__stdout__.fileno())
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
         return 141
     except ClickException as error:
         return _usage(argv, error)

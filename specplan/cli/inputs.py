@@ -184,7 +184,15 @@ def _load_target(result: Scene, target: options.Target, overrides: dict[str, str
             "--layers goes with --params",
             hint="a model's layers come from its config; --set model.num_hidden_layers=40 overrides",
         )
-    model = model_of("--model", target.model, "--params", target.params, layers=target.layers, overrides=overrides)
+    model = model_of(
+        "--model",
+        target.model,
+        "--params",
+        target.params,
+        layers=target.layers,
+        dtype=target.dtype,
+        overrides=overrides,
+    )
     if model is None:
         if overrides:
             raise InputError("--set model.* needs a model to change", hint="add --model NAME")
@@ -207,6 +215,7 @@ def model_of(
     params: str | None,
     *,
     layers: str | None = None,
+    dtype: str | None = None,
     overrides: dict[str, str] | None = None,
 ) -> Any:
     """A model by name, path or number of weights; None when neither was given."""
@@ -214,13 +223,31 @@ def model_of(
 
     if name is not None:
         with naming(name_option):
-            return load_model(name)
+            return load_model(
+                name, dtype=dtype, overrides={key: _value(text) for key, text in (overrides or {}).items()}
+            )
     if params is None:
         return None
+    if overrides:
+        raise InputError(
+            "--set model.* changes a config, --params has none", hint="give --model, or --layers with --params"
+        )
     count = read(params_option, params, units.parse_count)
     assert count is not None
     with naming(f"{params_option} {params}"):
-        return ModelSpec.from_params(count, layers=None if layers is None else positive("--layers", layers))
+        return ModelSpec.from_params(
+            count, layers=None if layers is None else positive("--layers", layers), dtype=dtype or "fp16"
+        )
+
+
+def _value(text: str) -> Any:
+    """A config value: JSON where it reads as such, else text."""
+    import json
+
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text
 
 
 def with_formats(
@@ -557,7 +584,7 @@ def _draft(place: Scene, given: options.Draft, plain_s: float) -> Any:
 
 def draft_spec(given: options.Draft) -> Any:
     """The draft model that the options name."""
-    model = model_of("--draft", given.draft, "--draft-params", given.draft_params)
+    model = model_of("--draft", given.draft, "--draft-params", given.draft_params, dtype=given.draft_dtype)
     return with_formats(
         model,
         ("--draft-dtype", given.draft_dtype),

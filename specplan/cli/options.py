@@ -35,7 +35,7 @@ class Declared:
         info = typer.Option(
             *self.names, help=self.help, metavar=self.metavar, rich_help_panel=panel, show_default=False
         )
-        kind: Any = Annotated[self.kind, info]  # type: ignore[name-defined]
+        kind: Any = Annotated[self.kind, info]
         return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, annotation=kind, default=self.default)
 
 

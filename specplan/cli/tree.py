@@ -45,7 +45,7 @@ def tree(
         if given is None:
             inputs.refuse_unknown_siblings(likely, limits)
         answer = tree_answer(place, likely, limits, costs, given, mask=shown.mask)
-    elif known or costs is None or given is not None:
+    elif known or costs is None or limits is None:
         decay = 1.0 if acceptance.decay is None else inputs.share("--decay", acceptance.decay)
         answer = sweep_answer(place, ps or TENTHS, limits, costs, given, decay=decay, known=known)
     else:
