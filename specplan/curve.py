@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
-import json
 import math
 from bisect import bisect_left, bisect_right
 from collections.abc import Mapping, Sequence
@@ -155,6 +152,9 @@ Row = tuple[int, Mapping[str, Any]]
 def _csv_rows(text: str, where: str) -> list[Row]:
     if "\0" in text:
         raise InputError(f"{where}: not a text file", hint="give CSV or JSON with width and ms")
+    import csv
+    import io
+
     lines = [line for line in text.splitlines() if not line.lstrip().startswith("#")]
     try:
         reader = csv.DictReader(io.StringIO("\n".join(lines)), skipinitialspace=True)
@@ -168,6 +168,8 @@ def _csv_rows(text: str, where: str) -> list[Row]:
 
 
 def _json_rows(text: str, where: str) -> list[Row]:
+    import json
+
     try:
         data = json.loads(text)
     except (ValueError, RecursionError) as error:

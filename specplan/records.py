@@ -64,7 +64,7 @@ class Record:
     The constructor takes values as they are; `model_validate` reads texts and checks.
     """
 
-    __pydantic_config__: ClassVar = {"extra": "forbid", "allow_inf_nan": False}
+    __pydantic_config__: ClassVar[Any] = {"extra": "forbid", "allow_inf_nan": False}
     _types: ClassVar[dict[str, Any]]
     _fill: ClassVar[dict[str, Callable[[], Any]]]
 
@@ -270,7 +270,7 @@ def adapter(cls: type[Any]) -> TypeAdapter[Any]:
 def read(cls: type[RecordT], data: object) -> RecordT:
     """The record from nested dictionaries and lists of texts.
 
-    Stricter than `model_validate` in nothing that it accepts; what it refuses, that may explain better.
+    What it accepts, `model_validate` accepts with the same result; for what it refuses, that has the better message.
 
     Raises  InputError "KEY: what" for the first flaw.
     """

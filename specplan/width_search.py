@@ -33,6 +33,8 @@ MAX_EXPANDED = 1200
 # Largest node count for which neighbouring widths are tied (nodes^3 operations a level).
 MAX_CHAINED = 300
 TOLERANCE = 1e-11
+# A beam is tried for a row that is not the optimum when it could gain more than this.
+ROW_GAIN = 1e-5
 
 
 @dataclass(frozen=True)
@@ -134,8 +136,7 @@ class Beams:
         values = np.ones(1)
         levels = []
         for (expanded, width), row in zip(profile, self.rows):
-            forced = grow_all(values, row, expanded, width)
-            level = forced if passes == "expanded" else grow(values, row, width)
+            level = grow_all(values, row, expanded, width) if passes == "expanded" else grow(values, row, width)
             if level is None or level.size < width:
                 return None
             levels.append(level)
@@ -256,6 +257,20 @@ def _row_levels(acceptance: Acceptance, nodes: int, depth: int, children: int | 
     return levels
 
 
+@dataclass(frozen=True)
+class Solution:
+    """Of one price: gain by nodes; widths and expanded counts of the level above by [level, nodes], 0 below the last."""
+
+    lam: float
+    gain: Floats
+    widths: Ints
+    expanded: Ints
+
+    def profile(self, nodes: int) -> Profile:
+        pairs = zip(self.expanded[:, nodes], self.widths[:, nodes])
+        return tuple((int(e), int(w)) for e, w in pairs if w)
+
+
 class Relaxation:
     """Best widths for a price per second, by nodes."""
 
@@ -273,8 +288,7 @@ class Relaxation:
         if self.prices.passes == "all_but_leaf":
             return sums, [s - draft for s in sums], [None] * len(sums)
         if not self.sums.expanded:
-            cheapest = np.concatenate([[0.0], np.minimum.accumulate(draft[1:])])
-            paid = [s - (cheapest if d else draft[1]) for d, s in enumerate(sums)]
+            paid = [s - (_cheapest(draft) if d else draft[1]) for d, s in enumerate(sums)]
             return paid, paid, [None] * len(sums)
         priced = [table - draft[: len(table), None] for table in self.sums.expanded]
         best = [np.argmax(p, axis=0) for p in priced]
@@ -285,7 +299,7 @@ class Relaxation:
         """The root's pass, where it is not the expansion of level 1."""
         return 0.0 if self.prices.passes == "expanded" else self.prices.root_s
 
-    def solve(self, lam: float) -> tuple[Floats, Callable[[int], Profile]]:
+    def solve(self, lam: float) -> Solution:
         """Gain by nodes (1 + sums - lam seconds), and the widths that have it."""
         stop, go, expanded = self.gains(lam)
         best = np.full(self.nodes + 1, -np.inf)
@@ -299,8 +313,22 @@ class Relaxation:
             choices.append(np.where(last, np.arange(self.nodes + 1), choice))
             best = np.where(last, stop[d], onward)
             best[0] = -np.inf
-        gain = 1.0 + best - lam * (self.prices.verify + self.root_s())
-        return gain, lambda nodes: _widths(nodes, choices[::-1], expanded)
+        verify = self.prices.verify
+        gain = np.where(np.isfinite(verify), 1.0 + best - lam * (verify + self.root_s()), -np.inf)
+        return Solution(lam, gain, *_all_widths(choices[::-1], expanded))
+
+    def seconds(self, found: Solution) -> Floats:
+        """Seconds of the rounds of a solution, as the relaxation counts them."""
+        draft, widths = self.prices.draft, found.widths
+        if self.prices.passes == "expanded":
+            least = draft[found.expanded] if self.sums.expanded else _cheapest(draft)[widths]
+            least[0] = draft[1]
+            return self.prices.verify + np.where(widths > 0, least, 0.0).sum(axis=0)
+        paid = draft[widths]
+        if self.prices.passes == "all_but_leaf":
+            paid = np.where(np.roll(widths, -1, axis=0) > 0, paid, 0.0)
+            paid[-1] = 0.0
+        return self.prices.verify + self.root_s() + paid.sum(axis=0)
 
     def rest(self, lam: float) -> list[Floats]:
         """Bound by level and nodes used so far: the best from this level down, verification paid."""
@@ -410,15 +438,21 @@ def _ahead(values: Floats) -> Floats:
     return np.lib.stride_tricks.sliding_window_view(padded, len(values))
 
 
-def _widths(nodes: int, choices: Sequence[Ints], expanded: Sequence[Ints | None]) -> Profile:
-    found: list[tuple[int, int]] = []
-    for choice, best in zip(choices, expanded):
-        width = int(choice[nodes])
-        found.append((1 if not found else int(best[width]) if best is not None else 0, width))
-        nodes -= width
-        if not nodes:
-            break
-    return tuple(found)
+def _cheapest(draft: Floats) -> Floats:
+    """Least time of a pass over at most that many nodes."""
+    return np.concatenate([[0.0], np.minimum.accumulate(draft[1:])])
+
+
+def _all_widths(choices: Sequence[Ints], expanded: Sequence[Ints | None]) -> tuple[Ints, Ints]:
+    """Widths and expanded counts [level, nodes], for every number of nodes."""
+    left = np.arange(len(choices[0]))
+    widths, counts = [], []
+    for d, (choice, best) in enumerate(zip(choices, expanded)):
+        width = choice[left]
+        widths.append(width)
+        counts.append(best[width] if best is not None and d else np.minimum(width, 1))
+        left = left - width
+    return np.array(widths), np.array(counts)
 
 
 # ---- rows
@@ -435,6 +469,7 @@ class Rows:
         self.round_s[0] = plain_s
         self.depth = np.zeros(size, np.int64)
         self.how: list[Any] = [None] * size
+        self.seen: set[Profile] = set()
 
     @property
     def rate(self) -> Floats:
@@ -514,35 +549,22 @@ def search_widths(
     sums = [
         np.where(np.arange(len(paid)) > 0, s, -np.inf) for s in loose_sums(acceptance, len(paid) - 1, depth, children)
     ]
-    limit = _relaxed_rate(Relaxation(Sums(sums), prices), rows.best_rate(), lambda gain, widths: None)
+    limit = _relaxed_rate(Relaxation(Sums(sums), prices), rows.best_rate(), lambda found: None)
     return rows.found(lambda cap, nodes: engine.tree(nodes, cap), limit)
 
 
-def _relaxed_rate(relaxation: Relaxation, lam: float, see: Callable[[Floats, Callable[[int], Profile]], None]) -> float:
+def _relaxed_rate(relaxation: Relaxation, lam: float, see: Callable[[Solution], None]) -> float:
     """The rate that no tree exceeds, from a rate that is reached; `see` gets every solution on the way."""
-    verify = relaxation.prices.verify
-    for _ in range(100):
-        gain, widths = relaxation.solve(lam)
-        see(gain, widths)
-        gain = np.where(np.isfinite(verify), gain, -np.inf)
-        nodes = int(np.argmax(gain[1:])) + 1
-        if not gain[nodes] > TOLERANCE:
+    while True:
+        found = relaxation.solve(lam)
+        see(found)
+        nodes = int(np.argmax(found.gain[1:])) + 1
+        if not found.gain[nodes] > TOLERANCE:
             return lam
-        profile = widths(nodes)
-        seconds = verify[nodes] + _relaxed_seconds(relaxation, profile)
-        better = (gain[nodes] + lam * seconds) / seconds
+        better = lam + float(found.gain[nodes] / relaxation.seconds(found)[nodes])
         if better <= lam * (1 + 1e-13):
-            return float(better)
-        lam = float(better)
-    return lam
-
-
-def _relaxed_seconds(relaxation: Relaxation, profile: Profile) -> float:
-    """Draft seconds as the relaxation counts them."""
-    prices = relaxation.prices
-    if prices.passes == "expanded" and not relaxation.sums.expanded:
-        return prices.root_s + float(sum(prices.draft[1 : w + 1].min() for _, w in profile[1:]))
-    return prices.draft_s(profile)
+            return better
+        lam = better
 
 
 def _search_beams(engine: LevelLists, prices: Prices, rows: Rows, depth: int) -> Found:
@@ -551,14 +573,14 @@ def _search_beams(engine: LevelLists, prices: Prices, rows: Rows, depth: int) ->
     _uncut_orders(beams, rows)
     relaxation = Relaxation(sums_of(beams, nodes, prices.passes == "expanded"), prices)
 
-    def see(gain: Floats, widths: Callable[[int], Profile]) -> None:
-        _take_profiles(beams, relaxation, rows, widths, gain)
+    def see(found: Solution) -> None:
+        _take_solution(beams, relaxation, rows, found)
 
     limit = _relaxed_rate(relaxation, rows.best_rate(), see)
     if limit > rows.best_rate() * (1 + 1e-12):
         limit = _close(beams, relaxation, rows, limit)
     for lam in _prices_of_rows(rows):
-        see(*relaxation.solve(lam))
+        see(relaxation.solve(lam))
     draw = lambda profile, n: beams.tree(beams.beam(profile, prices.passes) or [])  # noqa: E731
     return rows.found(draw, limit)
 
@@ -566,47 +588,33 @@ def _search_beams(engine: LevelLists, prices: Prices, rows: Rows, depth: int) ->
 def _prices_of_rows(rows: Rows) -> list[float]:
     """Rates of rows at which the rows are looked at once more."""
     rates = np.unique(rows.rate[1:][np.isfinite(rows.round_s[1:])])
-    count = 16 if len(rows.tau) <= 300 else 4
-    return (
-        [float(rate) for rate in rates[np.unique(np.linspace(0, len(rates) - 1, count).astype(int))]]
-        if len(rates)
-        else []
-    )
+    picked = np.linspace(0, len(rates) - 1, min(len(rates), 16 if len(rows.tau) <= 300 else 4))
+    return [float(rate) for rate in rates[picked.astype(int)]]
 
 
-def _take_profiles(
-    beams: Beams, relaxation: Relaxation, rows: Rows, widths: Callable[[int], Profile], gain: Floats
-) -> None:
-    """Widths found for each node count: kept as they are where every parent is, else with their beam's value."""
-    prices = relaxation.prices
-    for nodes in range(1, len(gain)):
-        if not np.isfinite(gain[nodes]) or not np.isfinite(prices.verify[nodes]):
-            continue
-        profile = widths(nodes)
-        draft_s = _relaxed_seconds(relaxation, profile)
-        value = 1.0 + sum(_relaxed_value(relaxation.sums, d, e, w) for d, (e, w) in enumerate(profile))
-        if value / (prices.verify[nodes] + draft_s) <= rows.rate[nodes] * (1 + 1e-13):
-            continue
-        if prices.passes == "expanded" or not _keeps_parents(relaxation.sums, profile):
-            levels = (
-                beams.beam(profile, prices.passes)
-                if all(e for e, _ in profile) or prices.passes != "expanded"
-                else None
-            )
-            if levels is None:
-                continue
-            profile = beams.taken(levels)
-            value = 1.0 + sum(float(level.values.sum()) for level in levels)
-            draft_s = prices.draft_s(profile)
-        rows.take(nodes, len(profile), value, draft_s, profile)
+def _take_solution(beams: Beams, relaxation: Relaxation, rows: Rows, found: Solution) -> None:
+    """The widths of every node count: kept as they are where every parent is, else with their beam's value."""
+    seconds = relaxation.seconds(found)
+    known = np.isfinite(found.gain) & np.isfinite(seconds)
+    tau = np.where(known, found.gain + found.lam * np.where(known, seconds, 0.0), 0.0)
+    whole = _keep_parents(relaxation, found.widths)
+    gained = np.divide(tau, seconds, out=np.zeros(len(tau)), where=known) - rows.rate
+    for nodes in np.flatnonzero(gained[1:] > np.where(whole, 1e-13, ROW_GAIN)[1:] * rows.rate[1:]) + 1:
+        profile = found.profile(nodes)
+        if whole[nodes]:
+            draft_s = float(seconds[nodes] - relaxation.prices.verify[nodes])
+            rows.take(int(nodes), len(profile), float(tau[nodes]), draft_s, profile)
+        elif profile not in rows.seen:
+            rows.seen.add(profile)
+            _take_beam(beams, rows, profile)
 
 
-def _relaxed_value(sums: Sums, depth: int, expanded: int, width: int) -> float:
-    return float(sums.expanded[depth][expanded, width] if sums.expanded else sums.sums[depth][width])
-
-
-def _keeps_parents(sums: Sums, profile: Profile) -> bool:
-    return all(sums.needs[d][w] <= above for d, ((_, above), (_, w)) in enumerate(zip(profile, profile[1:]), 1))
+def _keep_parents(relaxation: Relaxation, widths: Ints) -> NDArray[np.bool_]:
+    """Whether the widths [level, nodes] keep the parents of the best nodes of each level; by nodes."""
+    kept = np.full(widths.shape[1], relaxation.prices.passes != "expanded")
+    for d in range(1, len(widths)):
+        kept &= relaxation.sums.needs[d][widths[d]] <= widths[d - 1]
+    return kept
 
 
 # ---- closing the gap
@@ -617,8 +625,7 @@ def _close(beams: Beams, relaxation: Relaxation, rows: Rows, limit: float) -> fl
 
     Only node counts that could beat the best are looked at.
     """
-    gain, _ = relaxation.solve(rows.best_rate())
-    hopeful = np.flatnonzero(np.where(np.isfinite(relaxation.prices.verify), gain, -np.inf)[1:] > TOLERANCE) + 1
+    hopeful = np.flatnonzero(relaxation.solve(rows.best_rate()).gain[1:] > TOLERANCE) + 1
     if not len(hopeful):
         return rows.best_rate()
     nodes = int(hopeful[-1])
@@ -664,7 +671,7 @@ def _branch(search: _DepthFirst, rows: Rows, limit: float) -> float:
 def _take_beam(beams: Beams, rows: Rows, profile: Profile) -> None:
     levels = beams.beam(profile, rows.prices.passes)
     if levels is not None:
-        taken = beams.taken(levels)
+        taken = beams.taken(levels) if rows.prices.passes == "expanded" else profile
         value = 1.0 + sum(float(level.values.sum()) for level in levels)
         rows.take(sum(w for _, w in taken), len(taken), value, rows.prices.draft_s(taken), taken)
 
@@ -723,7 +730,7 @@ class _DepthFirst:
         known = np.unique(above)
         ends = _ahead(self.final)[used + known]
         best: Floats = (value[np.minimum(known, len(value) - 1)] + ends).max(axis=1)
-        return best[np.searchsorted(known, above)]  # type: ignore[no-any-return]
+        return best[np.searchsorted(known, above)]
 
     def _moves(self, d: int, values: Floats, used: int, score: float) -> tuple[Ints, Ints, Floats, Floats, Floats]:
         """(expanded, width, score with these nodes, seconds if last, seconds if not) of every choice."""

@@ -1,0 +1,131 @@
+"""What a serving engine adds to a device's kernels: the host's time, its own kernels, how it reads the cache.
+
+Engines differ more than devices do. `hardware/_engines.yaml` holds one block an engine; every figure in it
+has a source. `roofline.PassTimer` takes an `Engine`, or None when it is not known; then a time is an
+interval over the engines here (`roofline.interval`).
+
+    >>> load_engine("vllm").title
+    'vLLM'
+    >>> load_engine("TensorRT-LLM").name
+    'tensorrt-llm'
+"""
+
+import re
+from dataclasses import field
+from functools import cache
+from typing import Annotated, Any
+
+from .errors import InputError, did_you_mean
+from .records import Limits, Quantity, Record
+from .units import parse_time
+
+Time = Annotated[float, Limits(ge=0), Quantity(parse_time, "a time")]
+Ratio = Annotated[float, Limits(gt=0, le=4)]
+
+STORED = ("w16", "w8", "w4")
+"""Kinds of weights by stored bits: above 9, above 6 up to 9, up to 6."""
+
+
+class Engine(Record):
+    """One serving engine. Times in seconds.
+
+    per_pass, per_draft_pass   of the host, for a pass of the target and of a draft, whatever its size
+    per_layer                  on the device, beside the profile's `overhead.per_layer`
+    launch_per_layer           of the host where kernels are launched one by one: a pass lasts at least that for each
+                               layer; 0 where graphs are replayed
+    per_sequence               of the host, for each sequence of the batch
+    memory                     by kind of device ("any" for the rest), then by stored weights (w16, w8, w4): what its
+                               matrix kernels reach of the bandwidth, relative to the profile's own share
+    attention                  by kind of device: the same for reading the cache
+    cache_per_query_head       True where attention reads a KV head once for each query head that shares it
+    splits_cache               whether verification attention splits the cache over the chip: True, False, or None
+                               for what the profile's own measurement says
+    error                      relative error at the 90th percentile, on the benchmark's checked rows
+    assumed                    True where no row of the benchmark was measured on it
+    """
+
+    name: str
+    title: str
+    aliases: tuple[str, ...] = ()
+    per_pass: Time
+    per_draft_pass: Time
+    per_layer: Time = 0.0
+    launch_per_layer: Time = 0.0
+    per_sequence: Time = 0.0
+    memory: dict[str, dict[str, Ratio]] = field(default_factory=dict)
+    attention: dict[str, Ratio] = field(default_factory=dict)
+    cache_per_query_head: bool = False
+    splits_cache: bool | None = None
+    error: Annotated[float, Limits(gt=0, lt=1)]
+    assumed: bool = False
+    sources: dict[str, str] = field(default_factory=dict)
+    notes: str = ""
+
+    def memory_ratio(self, kind: str, bits: float) -> float:
+        """What this engine's kernels for weights of so many stored bits reach, relative to the profile's share.
+
+        >>> load_engine("vllm").memory_ratio("gpu", 16)
+        1.0
+        """
+        of_kind = self.memory.get(kind) or self.memory.get("any", {})
+        return of_kind.get(stored_class(bits), 1.0)
+
+    def attention_ratio(self, kind: str) -> float:
+        """What its attention kernel reaches of the bandwidth, relative to the profile's share."""
+        return self.attention.get(kind, self.attention.get("any", 1.0))
+
+
+def stored_class(bits: float) -> str:
+    """The kind of weights that share kernels: by stored bits, scales included.
+
+    >>> [stored_class(bits) for bits in (16, 8.5, 4.25)]
+    ['w16', 'w8', 'w4']
+    """
+    return "w16" if bits > 9 else "w8" if bits > 6 else "w4"
+
+
+def load_engine(name: str) -> Engine:
+    """The engine of that name or alias; case, blanks and underscores do not count.
+
+    Raises  InputError with the known names.
+    """
+    blocks = _blocks()
+    wanted = re.sub(r"[\s_]+", "-", name.strip().casefold())
+    for key, text in blocks.items():
+        if wanted == key or wanted in re.findall(r"[\w.+-]+", _aliases_line(text)):
+            return _engine(key)
+    known = ", ".join(blocks)
+    raise InputError(
+        f"unknown engine {name[:60]!r}", hint=did_you_mean(wanted, blocks, otherwise=f"known: {known}; or leave it out")
+    )
+
+
+def engine_names() -> list[str]:
+    """Names of the engines in the table, in its order.
+
+    >>> "vllm" in engine_names()
+    True
+    """
+    return list(_blocks())
+
+
+@cache
+def _engine(name: str) -> Engine:
+    from .hardware_files import trusted
+
+    return trusted(Engine, f"name: {name}\n{_blocks()[name]}", where="hardware/_engines.yaml")
+
+
+@cache
+def _blocks() -> dict[str, str]:
+    """The text under each engine's name, two blanks taken off; parsed only when that engine is asked for."""
+    from .hardware_files import folder
+
+    text = (folder() / "_engines.yaml").read_text(encoding="utf-8")
+    found = re.findall(r"^  ([\w.+-]+):\n((?:    .*\n|\n)+)", text + "\n", re.MULTILINE)
+    return {name: re.sub(r"^    ", "", block, flags=re.MULTILINE) for name, block in found}
+
+
+def _aliases_line(block: str) -> str:
+    line: Any = re.search(r"^aliases: \[(.*)\]", block, re.MULTILINE)
+    return line[1].casefold() if line else ""
