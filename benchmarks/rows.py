@@ -17,8 +17,10 @@ from pathlib import Path
 from typing import Any
 
 from specplan.cost import Load
+from specplan.engines import Engine
 from specplan.hardware import Hardware, load_hardware, override
 from specplan.model import FORMATS, ModelSpec, WeightFormat, load_model
+from specplan.roofline import PassTimer
 
 DATA = Path(__file__).parent / "data"
 
@@ -206,7 +208,6 @@ def _quantized(text: str) -> WeightFormat | None:
 # ---- engines
 
 ENGINES = (
-    ("llama.cpp metal", "llama.cpp"),
     ("llama.cpp", "llama.cpp"),
     ("lmdeploy", "lmdeploy"),
     ("tensorrt-llm", "tensorrt-llm"),
@@ -219,9 +220,16 @@ ENGINES = (
 )
 
 
-def engine(words: str) -> str | None:
-    """The engine family that the source's words mean."""
-    return next((name for start, name in ENGINES if words.casefold().startswith(start)), None)
+# Sources that timed llama.cpp as it is since August 2025, with flash attention; the older ones ran without it.
+FLASH_ATTENTION = ("sudoingX", "ggml-org/llama.cpp#15", "ggml-org/llama.cpp#16", "ggml-org/llama.cpp#17",
+                   "ggml-org/llama.cpp#18", "ggml-org/llama.cpp#2")  # fmt: skip
+
+
+def engine(words: str, source: str) -> str | None:
+    """The engine of the table that the source's words mean."""
+    name = next((name for start, name in ENGINES if words.casefold().startswith(start)), None)
+    recent = source.startswith(FLASH_ATTENTION) and len(source.split()[0].partition("#")[2]) in (0, 5)
+    return "llama.cpp-no-fa" if name == "llama.cpp" and not recent else name
 
 
 # ---- rows
@@ -233,7 +241,10 @@ class Row:
 
     group    what is fitted or checked together: source, device and model
     split    devices in a pipeline that pass the token on (layer split), 1 for none
-    seconds  measured; `relative` rows hold multiples of the pass of width 1
+    seconds  measured, of one pass
+    prompt   tokens whose processing is spread over the passes in `seconds`, 0 for none
+    passes   over which it is spread
+    headless the LM head runs for the last token of a prompt alone, so not in this pass
     """
 
     id: str
@@ -247,8 +258,10 @@ class Row:
     load: Load
     split: int
     seconds: float
-    prefill: bool
     note: str
+    prompt: int = 0
+    passes: int = 1
+    headless: bool = False
 
 
 def decode_rows() -> tuple[list[Row], dict[str, str]]:
@@ -264,7 +277,9 @@ def decode_rows() -> tuple[list[Row], dict[str, str]]:
 
 
 def _decode_row(raw: Mapping[str, str]) -> Row | str:
-    hardware, spec, name = device(raw["hardware"]), model(raw["model"]), engine(raw["engine"])
+    hardware, spec, name = device(raw["hardware"]), model(raw["model"]), engine(raw["engine"], raw["source"])
+    if hardware is not None and hardware.name.startswith("jetson"):
+        hardware = override(hardware, {"memory.bandwidth": f"{raw['bw_gb_s']}GB/s"})  # the mode before "super"
     if hardware is None:
         return f"no profile for {raw['hardware']}"
     if spec is None:
@@ -274,7 +289,9 @@ def _decode_row(raw: Mapping[str, str]) -> Row | str:
     formatted = stored(spec, raw["dtype"], raw["weight_gb"], raw["params_b"])
     if formatted is None:
         return f"no size for {raw['dtype']}"
-    batch, prefill = int(raw["batch"]), "includes prefill" in raw["notes"]
+    if name == "tensorrt-llm" and raw["dtype"] == "fp8":
+        formatted = formatted.with_kv_format("fp8")  # that page's fp8 engines keep the cache in fp8 too
+    batch, prefill = int(raw["batch"]), "includes prefill" in raw["notes"] and raw["context_in"].isdigit()
     seconds = float(raw["ms_per_step"]) / 1e3 if raw["ms_per_step"] else batch / float(raw["tok_s_total"])
     split = int(raw["n_gpu"]) if "layer split" in raw["notes"] else 1
     tp = int(raw["tp"]) if split == 1 else 1
@@ -282,7 +299,7 @@ def _decode_row(raw: Mapping[str, str]) -> Row | str:
     load = Load(1, batch, _mean_context(raw), tp)
     return Row(
         raw["id"], group, raw["source"], raw["hardware"], hardware, formatted, raw["dtype"], name, load, split, seconds,
-        prefill, raw["notes"],
+        raw["notes"], int(raw["context_in"]) if prefill else 0, int(raw["context_out"]) if prefill else 1,
     )  # fmt: skip
 
 
@@ -313,7 +330,7 @@ def verify_rows() -> tuple[dict[str, list[Row]], dict[str, str]]:
 
 
 def _verify_row(raw: Mapping[str, str]) -> Row | str:
-    hardware, spec, name = device(raw["hardware"]), model(raw["model"]), engine(raw["engine"])
+    hardware, spec, name = device(raw["hardware"]), model(raw["model"]), engine(raw["engine"], raw["source"])
     if hardware is None or spec is None or name is None:
         return f"no profile or geometry for {raw['hardware']}, {raw['model']}, {raw['engine']}"
     if raw["kind"].startswith(("Medusa", "derived", "single")):
@@ -329,8 +346,18 @@ def _verify_row(raw: Mapping[str, str]) -> Row | str:
     group = f"{raw['source']}|{hardware.name}|{spec.name}"
     return Row(
         raw["id"], group, raw["source"], raw["hardware"], hardware, formatted, raw["dtype"], name, load, 1,
-        float(raw["ms"]) / 1e3, False, raw["notes"],
+        float(raw["ms"]) / 1e3, raw["notes"], headless=raw["kind"].startswith("llama-bench pp"),
     )  # fmt: skip
+
+
+def predicted(row: Row, engine: Engine, *, hardware: Hardware | None = None) -> float:
+    """Seconds of the row's pass by the calibrated formula; a prompt adds its share of one pass over all its tokens."""
+    timer = PassTimer(hardware or row.hardware, row.model, engine=engine)
+    at = timer.at(row.load)
+    seconds = at.pass_s - (at.terms["head"] if row.headless else 0.0)
+    if row.prompt:
+        seconds += timer.at(replace(row.load, width=row.prompt, context=0)).pass_s / row.passes
+    return seconds
 
 
 def groups(rows: Iterable[Row]) -> dict[str, bool]:

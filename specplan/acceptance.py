@@ -488,7 +488,7 @@ class Chain(ByDepth):
             if not -SLACK <= gain <= step * survival + SLACK:
                 raise InputError(
                     f"the accept length at k {k} is {length:g} after {tau:g}",
-                    hint=f"from one draft it lies between {tau:g} and {tau + step * survival:g}; use one length and its k",
+                    hint=f"one draft gives {tau:g} to {tau + step * survival:g}; use one length and its k",
                 )
             rate = _constant_rate(gain / survival, step) if survival > 0 else 0.0
             alpha += [rate] * step

@@ -5,8 +5,9 @@ Everything is of **one device** and one pass over the whole batch.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, Iterator
+from typing import TYPE_CHECKING
 
 from .errors import InputError
 
@@ -33,10 +34,10 @@ class Cost:
     kv_write_bytes: float = 0.0
     activation_bytes: float = 0.0
 
-    def __add__(self, other: "Cost") -> "Cost":
+    def __add__(self, other: Cost) -> Cost:
         return Cost(*(getattr(self, f.name) + getattr(other, f.name) for f in fields(self)))
 
-    def __mul__(self, times: float) -> "Cost":
+    def __mul__(self, times: float) -> Cost:
         return Cost(*(getattr(self, f.name) * times for f in fields(self)))
 
     __rmul__ = __mul__
@@ -79,14 +80,23 @@ class Load:
         for name, least in (("width", 1), ("batch", 1), ("context", 0), ("tp", 1)):
             value = getattr(self, name)
             if isinstance(value, bool) or not isinstance(value, int) or value < least or value > 2**40:
-                raise InputError(f"{name} {value!r} is not a whole number from {least} up", hint=f"give {name} {max(least, 1)} or more")
+                raise InputError(
+                    f"{name} {value!r} is not a whole number from {least} up",
+                    hint=f"give {name} {max(least, 1)} or more",
+                )
         if not 0 <= self.overlap <= 1:
-            raise InputError(f"overlap {self.overlap!r} is not in [0, 1]", hint="0 is independent routing, 1 is full overlap")
+            raise InputError(
+                f"overlap {self.overlap!r} is not in [0, 1]", hint="0 is independent routing, 1 is full overlap"
+            )
 
     @property
     def tokens(self) -> int:
         """Tokens in the pass, all sequences together."""
         return self.width * self.batch
+
+    def in_reach(self, window: int | None) -> int:
+        """Cached tokens that a layer with that window reads; None for no window."""
+        return self.context if window is None else min(self.context, window)
 
 
 def experts_touched(experts: int, active: int, tokens: float, *, overlap: float = 0.0) -> float:
@@ -98,7 +108,7 @@ def experts_touched(experts: int, active: int, tokens: float, *, overlap: float 
     >>> round(experts_touched(8, 2, 4), 3)
     5.469
     """
-    spread = experts * (1 - (1 - active / experts) ** tokens)
+    spread: float = experts * (1 - (1 - active / experts) ** tokens)
     return active + (spread - active) * (1 - overlap)
 
 
@@ -125,8 +135,10 @@ def kernels(model: ModelSpec, load: Load) -> Iterator[Kernel]:
             touched = experts_touched(linear.experts, linear.active, load.tokens, overlap=load.overlap)
             rows, matrices, work = load.tokens * linear.active / touched, touched, load.tokens * linear.active
         else:
-            rows, matrices, work = float(load.tokens), 1.0, load.tokens
-        columns = linear.inputs + linear.outputs * share if linear.split != "row" else linear.inputs * share + linear.outputs
+            rows, matrices, work = 1.0 * load.tokens, 1.0, load.tokens
+        columns = (
+            linear.inputs + linear.outputs * share if linear.split != "row" else linear.inputs * share + linear.outputs
+        )
         yield Kernel(
             linear,
             linear.count,
@@ -144,7 +156,7 @@ def attention_cost(group: Attention, model: ModelSpec, load: Load) -> Cost:
 
     Left out: pairs among the new tokens themselves, below 1 % once the cache is longer than the tree.
     """
-    reach = group.tokens_in_reach(load.context)
+    reach = load.in_reach(group.window)
     shards = 1 if group.latent else min(load.tp, group.kv_heads)
     cached = group.cached_elements * model.kv_bits / 8 / shards
     if group.latent:
@@ -171,6 +183,7 @@ def pass_cost(
     Raises   InputError if one is out of range.
     Source   Kaplan et al. 2020, section 2.1 (2 FLOP per weight and token).
 
+    >>> from specplan import ModelSpec
     >>> pass_cost(ModelSpec.from_params(13e9), width=1).weight_bytes
     26000000000.0
     """

@@ -37,11 +37,15 @@ class Engine(Record):
     memory                     by kind of device ("any" for the rest), then by stored weights (w16, w8, w4): what its
                                matrix kernels reach of the bandwidth, relative to the profile's own share
     attention                  by kind of device: the same for reading the cache
+    latency                    by stored weights: what each matrix kernel costs beside, in place of the profile's
+    exponent                   where its matrix kernels are its own: how bytes and FLOP combine, in place of the
+                               profile's exponent, tile and steps
     cache_per_query_head       True where attention reads a KV head once for each query head that shares it
     splits_cache               whether verification attention splits the cache over the chip: True, False, or None
                                for what the profile's own measurement says
     error                      relative error at the 90th percentile, on the benchmark's checked rows
     assumed                    True where no row of the benchmark was measured on it
+    serves                     False for what one would not serve with today: an old version, a demonstration
     """
 
     name: str
@@ -53,11 +57,14 @@ class Engine(Record):
     launch_per_layer: Time = 0.0
     per_sequence: Time = 0.0
     memory: dict[str, dict[str, Ratio]] = field(default_factory=dict)
+    latency: dict[str, Time] = field(default_factory=dict)
+    exponent: Annotated[float, Limits(ge=1, le=100)] | None = None
     attention: dict[str, Ratio] = field(default_factory=dict)
     cache_per_query_head: bool = False
     splits_cache: bool | None = None
-    error: Annotated[float, Limits(gt=0, lt=1)]
+    error: Annotated[float, Limits(gt=0, le=1)]
     assumed: bool = False
+    serves: bool = True
     sources: dict[str, str] = field(default_factory=dict)
     notes: str = ""
 

@@ -107,10 +107,19 @@ class Link(Record):
 
 
 class Power(Record):
-    """`tdp` of the datasheet, `limit` in force, both in W."""
+    """In W: `tdp` of the datasheet, `limit` in force. `clock_share`: clock measured under load over that of the peaks."""
 
     tdp: Watts | None = None
     limit: Watts | None = None
+    clock_share: Share | None = None
+
+
+def _rising_steps(steps: Mapping[str, float]) -> None:
+    """Raises InputError unless rows rise from 2 up and factors from 1 up, so that a wider pass is never cheaper."""
+    rows = [int(key) if re.fullmatch(r"[1-9]\d{0,6}", key) else 0 for key in steps]
+    factors = list(steps.values())
+    if any(b <= a for a, b in itertools.pairwise([1, *rows])) or factors != sorted(factors):
+        raise InputError("steps do not rise", hint="write {17: 1.05, 65: 1.2}: rows from 2 up, factors from 1 up")
 
 
 class EfficiencyEntry(Record):
@@ -120,6 +129,8 @@ class EfficiencyEntry(Record):
     exponent          q of ((bytes/..)^q + (FLOP/..)^q)^(1/q); 1 adds the two, large values take the larger
     tile              rows that the matrix kernel rounds up to; 1 for none
     latency           seconds that each linear kernel costs beside
+    latency_per_input seconds more for each element of its input width, since that loop is not spread over the chip
+    steps             by rows from which it holds, a factor on the bytes' and FLOP's time: kernels change in stairs
     """
 
     memory: Share | None = None
@@ -127,6 +138,8 @@ class EfficiencyEntry(Record):
     exponent: Annotated[float, Limits(ge=1, le=100)] | None = None
     tile: Annotated[int, Limits(ge=1, le=1024)] | None = None
     latency: Time | None = None
+    latency_per_input: Time | None = None
+    steps: Annotated[dict[str, Annotated[float, Limits(ge=1, le=10)]], Check(_rising_steps)] | None = None
 
 
 class Attention(Record):
@@ -135,7 +148,7 @@ class Attention(Record):
     floor                   seconds of a layer's one-query attention, whatever the context
     memory                  share of bandwidth at which KV bytes beyond the floor are read
     multi_query_floor       where several queries over one cache use a kernel that does not split the cache:
-    multi_query_bandwidth   its seconds per layer, and bytes/s over the KV bytes of a layer; absent where it splits
+    multi_query_bandwidth   its seconds per layer, and bytes/s of each KV head of each sequence; absent where it splits
     """
 
     floor: Time | None = None
@@ -273,12 +286,14 @@ class Hardware(Record):
         ones; what it leaves out comes from the default of the kind. `source` says which.
 
         >>> load_hardware("a100-80gb-sxm").efficiency_for("fp16").memory
-        0.799
+        0.816
         """
         key = _entry_key(self.efficiency, precision)
         own = self.efficiency.get(key) if key else None
         values, origin = _merged(self, own, f"efficiency.{key}", _kind_efficiency(self, precision))
-        return Efficiency(**values, source=origin)
+        steps = values.pop("steps") or {}
+        values["latency_per_input"] = values["latency_per_input"] or 0.0
+        return Efficiency(**values, step_rows=tuple(map(int, steps)), step_factors=tuple(steps.values()), source=origin)
 
     def overhead_or_default(self) -> "OverheadTimes":
         """Fixed times in seconds, from the profile or the default of the kind."""
@@ -344,6 +359,9 @@ class Efficiency(Record):
     exponent: float
     tile: int
     latency: float
+    latency_per_input: float
+    step_rows: tuple[int, ...]
+    step_factors: tuple[float, ...]
     source: str
 
 
@@ -487,7 +505,7 @@ def dotted_numbers(hardware: Hardware) -> Iterable[tuple[str, float]]:
                 yield f"{section}.{key}", float(value)
     for precision, entry in hardware.efficiency.items():
         for key, value in entry:
-            if value is not None:
+            if value is not None and key != "steps":
                 yield f"efficiency.{precision}.{key}", float(value)
     if hardware.curves:
         yield "curves", float(len(hardware.curves))

@@ -227,10 +227,14 @@ def _rate(key: str, value: float) -> str:
 
 
 def _watts(key: str, value: float) -> str:
+    if key == "clock_share":
+        return _number(value)
     return f"{_number(value)}W"
 
 
 def _seconds(value: float) -> str:
+    if 0 < value < 1e-9:
+        return f"{_number(round(value * 1e9, 6))}ns"
     return "0" if value == 0 else f"{_number(round(value * 1e6, 6))}us"
 
 
@@ -263,8 +267,14 @@ def _efficiency(device: Hardware) -> Iterator[str]:
     if device.efficiency:
         yield "efficiency:"
     for precision, entry in device.efficiency.items():
-        stated = {key: _share_or_time(key, value) for key, value in entry if value is not None}
+        stated = {key: _entry_value(key, value) for key, value in entry if value is not None}
         yield f"  {precision}: {_flow(stated)}"
+
+
+def _entry_value(key: str, value: Any) -> str:
+    if key == "steps":
+        return _flow({rows: _number(factor) for rows, factor in value.items()})
+    return _share_or_time(key, value)
 
 
 def _curves(device: Hardware) -> Iterator[str]:

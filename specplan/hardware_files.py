@@ -251,7 +251,7 @@ def settable_keys() -> tuple[str, ...]:
     for section in ("memory", "compute", "cache", "link", "power"):
         keys += [f"{section}.{key}" for key in _keys_of(section)]
     for precision in (*PRECISIONS, *WEIGHT_ONLY):
-        keys += [f"efficiency.{precision}.{key}" for key in _keys_of("efficiency")]
+        keys += [f"efficiency.{precision}.{key}" for key in _keys_of("efficiency") if key != "steps"]
     for section in ("attention", "overhead"):
         keys += [f"{section}.{key}" for key in _keys_of(section)]
     return (*keys, "notes")

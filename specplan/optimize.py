@@ -11,35 +11,41 @@ every width is looked at.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import accumulate
 from typing import Any, overload
 
 from .acceptance import Acceptance, as_acceptance
-from .errors import InputError, did_you_mean
+from .errors import InputError
+from .families import best_uniform, full_tree_fitting
 from .frontier import Engine, LevelLists, engine_for
-from .tree import MAX_DEPTH, MAX_NODES, TokenTree
+from .rounds import PASSES, SHAPES, Costs, Round, Times, evaluate, known_time, round_of
+from .tree import MAX_DEPTH, MAX_NODES, TokenTree, limit
 
-# Times of a pass by its width: index i is a pass over i + 1 tokens; or a function of the width.
-Times = Sequence[float] | Callable[[int], float]
-
-PASSES = ("all_but_leaf", "all", "expanded")
-SHAPES = ("sequential", "block")
+__all__ = [
+    "PASSES",
+    "SHAPES",
+    "Candidate",
+    "Candidates",
+    "Costs",
+    "Fastest",
+    "Frontier",
+    "Round",
+    "Times",
+    "best_trees",
+    "best_uniform",
+    "evaluate",
+    "fastest_tree",
+    "full_tree_fitting",
+]
 
 # Two rates closer than this are one: sums of the same terms in another order differ by less.
 TIE = 1e-12
 
 # Tables up to this many entries are kept once computed.
 KEPT_ENTRIES = 4_000_000
-
-
-def _limit(value: Any, what: str, most: int) -> int:
-    """A whole number from 1 to `most`."""
-    if isinstance(value, bool) or not hasattr(value, "__index__") or not 1 <= int(value) <= most:
-        raise InputError(f"{what} is {str(value)[:20]}", hint=f"give a whole number from 1 to {most}")
-    return int(value)
 
 
 # ---- node budget
@@ -135,195 +141,11 @@ def best_trees(acceptance: Any, *, max_nodes: int, max_depth: int, max_children:
     >>> [round(value, 3) for value in frontier.accepted[2]]
     [0.0, 0.5, 0.75, 0.95]
     """
-    nodes = _limit(max_nodes, "max_nodes", MAX_NODES)
-    depth = _limit(max_depth, "max_depth", MAX_DEPTH)
-    children = None if max_children is None else _limit(max_children, "max_children", MAX_NODES)
+    nodes = limit(max_nodes, "max_nodes", MAX_NODES)
+    depth = limit(max_depth, "max_depth", MAX_DEPTH)
+    children = None if max_children is None else limit(max_children, "max_children", MAX_NODES)
     known = as_acceptance(acceptance)
     return Frontier(known, nodes, depth, engine_for(known, nodes, children))
-
-
-# ---- times
-
-
-def _seconds(value: Any, what: str, *, least: float) -> float:
-    """A time; None where no time is known becomes infinity: such a width is never chosen."""
-    if value is None:
-        return math.inf
-    if isinstance(value, (bool, str, bytes)):
-        raise InputError(f"{what} is {str(value)[:30]!r}", hint="give seconds as a number")
-    try:
-        seconds = float(value)
-    except (TypeError, ValueError):
-        raise InputError(f"{what} is {str(value)[:30]!r}", hint="give seconds as a number") from None
-    if math.isnan(seconds) or seconds < least or (seconds == 0 and least > 0):
-        raise InputError(
-            f"{what} is {seconds:g} s", hint="a pass takes a time above 0" if least else "a time is not negative"
-        )
-    return seconds
-
-
-def _listed(times: Any, what: str) -> Callable[[int], Any] | list[Any]:
-    """A function of the width, or a list by width - 1."""
-    if callable(times):
-        return times  # type: ignore[no-any-return]
-    values = times.tolist() if hasattr(times, "tolist") else times
-    if isinstance(values, (str, bytes)) or not isinstance(values, Sequence):
-        raise InputError(
-            f"{what} is {str(times)[:30]!r}", hint="give a list of seconds by width, or a function of the width"
-        )
-    if not values:
-        raise InputError(f"{what} is empty", hint="give the seconds of a pass over 1, 2, 3, ... tokens")
-    return list(values)
-
-
-@dataclass(frozen=True)
-class Costs:
-    """Times of the passes of a round.
-
-    verify   seconds by width; draft: seconds by width, or one time for any width
-    passes   all: the root's pass and one over every level; all_but_leaf: none over the last level, so that a chain
-             of g tokens pays g passes; expanded: a pass feeds only the nodes that get children
-    shape    sequential; block: one draft pass of width = depth of the tree
-    """
-
-    verify: Callable[[int], Any] | list[Any]
-    draft: Callable[[int], Any] | list[Any] | float
-    overhead_s: float
-    passes: str
-    shape: str
-
-    @classmethod
-    def of(cls, verify_s: Any, draft_s: Any, overhead_s: Any, draft_passes: str, draft_shape: str) -> Costs:
-        for given, known, what in ((draft_passes, PASSES, "draft_passes"), (draft_shape, SHAPES, "draft_shape")):
-            if given not in known:
-                otherwise = f"use {', '.join(known)}"
-                raise InputError(
-                    f"{what} is {str(given)[:30]!r}", hint=did_you_mean(str(given), known, otherwise=otherwise)
-                )
-        plain = draft_s is None or (not callable(draft_s) and not hasattr(draft_s, "__len__"))
-        draft = _seconds(draft_s or 0.0, "draft_s", least=0.0) if plain else _listed(draft_s, "draft_s")
-        overhead = _seconds(overhead_s, "overhead_s", least=0.0)
-        return cls(_listed(verify_s, "verify_s"), draft, overhead, draft_passes, draft_shape)
-
-    def verify_time(self, width: int) -> float:
-        return self._time(self.verify, width, "verify_s", math.ulp(0.0))
-
-    def draft_time(self, width: int) -> float:
-        return self.draft if isinstance(self.draft, float) else self._time(self.draft, width, "draft_s", 0.0)
-
-    @staticmethod
-    def _time(times: Callable[[int], Any] | list[Any], width: int, what: str, least: float) -> float:
-        if callable(times):
-            return _seconds(times(width), f"{what}({width})", least=least)
-        if width > len(times):
-            return math.inf
-        return _seconds(times[width - 1], f"{what}[{width - 1}]", least=least)
-
-    def verify_times(self, max_nodes: int) -> list[float]:
-        """By nodes 0..max_nodes, or to the end of the curve."""
-        end = max_nodes + 1 if callable(self.verify) else min(max_nodes + 1, len(self.verify))
-        return [self.verify_time(width) for width in range(1, end + 1)]
-
-    def draft_times(self, max_width: int) -> list[float]:
-        """By width 0..max_width; no time for a width of 0."""
-        return [0.0] + [self.draft_time(width) for width in range(1, max_width + 1)]
-
-    def pass_widths(self, tree: TokenTree) -> tuple[int, ...]:
-        """Widths of the draft passes of a tree, the root's first."""
-        if not tree.nodes:
-            return ()
-        if self.shape == "block":
-            return (tree.depth,)
-        if self.passes == "expanded":
-            return (1, *tree.expanded_widths[:-1])
-        return (1, *(tree.widths if self.passes == "all" else tree.widths[:-1]))
-
-
-@dataclass(frozen=True)
-class Round:
-    """One round with a given tree: what it yields and what it takes.
-
-    pass_s   seconds of each draft pass
-    tokens_per_s   of one sequence; speedup: against a verification pass of width 1 and nothing else
-    """
-
-    nodes: int
-    width: int
-    depth: int
-    widths: tuple[int, ...]
-    accepted: float
-    tau: float
-    pass_s: tuple[float, ...]
-    draft_s: float
-    verify_s: float
-    overhead_s: float
-    round_s: float
-    tokens_per_s: float
-    speedup: float
-
-    @property
-    def passes(self) -> int:
-        """Draft passes."""
-        return len(self.pass_s)
-
-
-def evaluate(
-    tree: TokenTree,
-    acceptance: Any,
-    *,
-    verify_s: Times,
-    draft_s: Times | float | None = None,
-    overhead_s: float = 0.0,
-    draft_passes: str = "all_but_leaf",
-    draft_shape: str = "sequential",
-) -> Round:
-    """What one round with this tree yields and takes.
-
-    verify_s, draft_s   verify_s[i] is the time of a pass over i + 1 tokens; or functions of the width; draft_s may
-                        be one time for any width, None is no cost
-    overhead_s          per round, in addition
-    Raises              InputError where a curve ends before the width that the tree needs
-
-    >>> evaluate(TokenTree.full(2, 3), [0.6, 0.24], verify_s=lambda width: 12.75e-3).round_s
-    0.01275
-    """
-    costs = Costs.of(verify_s, draft_s, overhead_s, draft_passes, draft_shape)
-    return _round(tree, as_acceptance(acceptance), costs)
-
-
-def _round(tree: TokenTree, acceptance: Acceptance, costs: Costs) -> Round:
-    pass_s = tuple(_known(costs.draft_time(width), "draft", width) for width in costs.pass_widths(tree))
-    verify_s = _known(costs.verify_time(tree.width), "verify", tree.width)
-    plain_s = _known(costs.verify_time(1), "verify", 1)
-    overhead_s = costs.overhead_s if tree.nodes else 0.0
-    accepted = acceptance.accepted(tree)
-    draft_s = math.fsum(pass_s)
-    round_s = draft_s + verify_s + overhead_s
-    rate = (1.0 + accepted) / round_s
-    return Round(
-        nodes=tree.nodes,
-        width=tree.width,
-        depth=tree.depth,
-        widths=tree.widths,
-        accepted=accepted,
-        tau=1.0 + accepted,
-        pass_s=pass_s,
-        draft_s=draft_s,
-        verify_s=verify_s,
-        overhead_s=overhead_s,
-        round_s=round_s,
-        tokens_per_s=rate,
-        speedup=rate * plain_s,
-    )
-
-
-def _known(seconds: float, what: str, width: int) -> float:
-    if math.isinf(seconds):
-        raise InputError(
-            f"no {what} time for a pass over {width} tokens",
-            hint=f"give a {what} curve up to that width, or a smaller tree",
-        )
-    return seconds
 
 
 # ---- throughput
@@ -447,11 +269,11 @@ def fastest_tree(
     """
     known = as_acceptance(acceptance)
     costs = Costs.of(verify_s, draft_s, overhead_s, draft_passes, draft_shape)
-    verify = costs.verify_times(_limit(max_nodes, "max_nodes", MAX_NODES))
-    _known(verify[0], "verify", 1)
+    verify = costs.verify_times(limit(max_nodes, "max_nodes", MAX_NODES))
+    known_time(verify[0], "verify", 1)
     nodes = len(verify) - 1
-    depth = min(_limit(max_depth, "max_depth", MAX_DEPTH), nodes, known.max_depth or nodes)
-    children = None if max_children is None else _limit(max_children, "max_children", MAX_NODES)
+    depth = min(limit(max_depth, "max_depth", MAX_DEPTH), nodes, known.max_depth or nodes)
+    children = None if max_children is None else limit(max_children, "max_children", MAX_NODES)
     if not depth:
         return _finish(_Search.plain(verify), known, costs)
     return _finish(_search(known, costs, verify, depth, children), known, costs)
@@ -569,72 +391,9 @@ def _finish(found: _Search, known: Acceptance, costs: Costs) -> Fastest:
     """The answer; its row holds the tree's own sums."""
     nodes = found.best()
     tree = found.draw(nodes) if nodes else TokenTree.empty()
-    best = _round(tree, known, costs)
+    best = round_of(tree, known, costs)
     found.depth[nodes], found.tau[nodes], found.round_s[nodes] = best.depth, best.tau, best.round_s
     gap = max(0.0, found.limit / best.tokens_per_s - 1.0)
     gap = 0.0 if gap < 1e-9 else gap
     candidates = Candidates(found.depth, found.tau, found.round_s)
     return Fastest(tree, best, "gap" if gap else "proved", gap, candidates, found.draw)
-
-
-# ---- families
-
-
-def full_tree_fitting(
-    acceptance: Any,
-    budget: int,
-    *,
-    max_depth: int | None = None,
-    max_children: int | None = None,
-    verify_s: Times | None = None,
-    **costs: Any,
-) -> TokenTree | None:
-    """The best full k-ary tree (k >= 2) of at most `budget` nodes; None when not even two nodes fit.
-
-    Best by accepted tokens, or by tokens per second when `verify_s` (and the costs of `evaluate`) are given.
-
-    >>> full_tree_fitting([0.6, 0.24], 14).widths
-    (2, 4, 8)
-    """
-    known = as_acceptance(acceptance)
-    most = _limit(budget, "budget", MAX_NODES)
-    levels = min(max_depth or most, known.max_depth or most)
-    shapes = _full_shapes(most, levels, min(max_children or most, _children_known(known, most)))
-    return _best_of([TokenTree.full(k, depth) for k, depth in shapes], known, verify_s, costs)
-
-
-def _full_shapes(budget: int, max_depth: int, max_children: int) -> Iterator[tuple[int, int]]:
-    """(children, depth) of the full trees that fit. Of one depth only the widest: a child more never accepts less,
-    but it may be slower, so the narrower ones are kept too."""
-    for k in range(2, max_children + 1):
-        for depth in range(1, max_depth + 1):
-            if (k ** (depth + 1) - k) // (k - 1) > budget:
-                break
-            yield k, depth
-
-
-def _children_known(acceptance: Acceptance, limit: int) -> int:
-    """Children of the root that something is known about."""
-    known = acceptance.breadth(acceptance.start(), 1)
-    return limit if known is None else min(limit, known)
-
-
-def _best_of(
-    trees: list[TokenTree], known: Acceptance, verify_s: Times | None, given: dict[str, Any]
-) -> TokenTree | None:
-    """The first of the best."""
-    if verify_s is None:
-        return max(trees, key=known.accepted, default=None)
-    costs = Costs.of(verify_s, given.get("draft_s"), given.get("overhead_s", 0.0), *_conventions(given))
-    affordable = [tree for tree in trees if _affordable(tree, costs)]
-    return max(affordable, key=lambda tree: _round(tree, known, costs).tokens_per_s, default=None)
-
-
-def _conventions(given: dict[str, Any]) -> tuple[str, str]:
-    return given.get("draft_passes", "all_but_leaf"), given.get("draft_shape", "sequential")
-
-
-def _affordable(tree: TokenTree, costs: Costs) -> bool:
-    """Whether the curves have a time for every pass."""
-    times = [costs.verify_time(tree.width), *map(costs.draft_time, costs.pass_widths(tree))]
-    return all(map(math.isfinite, times))

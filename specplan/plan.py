@@ -17,7 +17,7 @@ from .acceptance import Acceptance, ByDepth, Independent, tau_interval
 from .drafters import Draft, free_draft
 from .errors import DoesNotFit, InputError
 from .memory import Memory
-from .optimize import Candidate, best_trees, evaluate, fastest_tree
+from .optimize import Candidate, best_trees, evaluate, fastest_tree, full_tree_fitting
 from .tree import TokenTree
 from .units import show_bytes
 
@@ -254,20 +254,10 @@ def chain_limit(acceptance: Acceptance, limits: Limits) -> int:
 
 def full_tree(acceptance: Acceptance, limits: Limits, costs: Costs | None) -> Shape | None:
     """The best full k-ary tree with k >= 2 that fits the budget; None when not even two nodes fit."""
-    budget = limits.nodes if costs is None else min(limits.nodes, len(costs.verify_s) - 1)
-    best: tuple[float, TokenTree] | None = None
-    known = acceptance.max_depth or limits.depth
-    for branching in range(2, min(budget, limits.children or budget, _widest_useful(acceptance)) + 1):
-        depth, nodes = 1, branching
-        while nodes <= budget and depth <= min(limits.depth, known):
-            tree = TokenTree.full(branching, depth)
-            value = acceptance.accepted(tree)
-            if costs is not None:
-                value = evaluate(tree, acceptance, **costs.arguments()).tokens_per_s
-            if best is None or value > best[0] * (1 + 1e-12):
-                best = value, tree
-            depth, nodes = depth + 1, nodes + branching ** (depth + 1)
-    return None if best is None else shape_of(best[1], acceptance, costs)
+    children = min(limits.children or limits.nodes, _widest_useful(acceptance))
+    given = {} if costs is None else costs.arguments()
+    tree = full_tree_fitting(acceptance, limits.nodes, max_depth=limits.depth, max_children=children, **given)
+    return None if tree is None else shape_of(tree, acceptance, costs)
 
 
 def _widest_useful(acceptance: Acceptance) -> int:

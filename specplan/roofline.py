@@ -3,9 +3,12 @@
 Two ways, always side by side:
 
 ideal        max(bytes / bandwidth, FLOP / peak), one max over the whole pass: the datasheet, no losses
-calibrated   per matrix ((bytes / (em * BW))^q + (FLOP / (ec * peak))^q)^(1/q) + c, with rows rounded up
-             to the tile, then attention, norms, all-reduce and the host's constant; or, where the
+calibrated   per matrix ((bytes / (em * BW))^q + (FLOP / (ec * peak))^q)^(1/q) * step + c, with rows rounded
+             up to the tile, then attention, norms, all-reduce and the host's constant; or, where the
              profile carries a measured width curve for this model, that curve
+
+An `Engine` changes the calibrated time: its host constants, what its kernels reach, how it reads the cache.
+Weights that are offloaded stream over the link to the host, at that link's bandwidth.
 
 Every result keeps its terms, so text, JSON and pictures show the same decomposition.
 """
@@ -13,19 +16,25 @@ Every result keeps its terms, so text, JSON and pictures show the same decomposi
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field, replace
+from bisect import bisect_right
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from .cost import Cost, Kernel, Load, attention_cost, experts_touched, kernels, pass_cost
 from .curve import Curve
 from .errors import InputError
 from .hardware import Curve as MeasuredCurve
-from .hardware import Hardware, LinkTimes
-from .model import ModelSpec, WeightFormat
+from .hardware import Efficiency, Hardware, LinkTimes
+
+if TYPE_CHECKING:
+    from .engines import Engine
+    from .model import Attention, Linear, ModelSpec, WeightFormat
 
 TIMES = ("ideal", "calibrated")
-_HALF = ("fp16", "bf16", "tf32", "fp32", "int8")
+OFFLOADS = ("all", "experts")
 WIDEST = 2**20
+_HALF = ("fp16", "bf16", "tf32", "fp32", "int8")
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,45 +74,74 @@ def pass_time(
     tp: int = 1,
     time: str = "calibrated",
     draft: bool = False,
+    engine: Engine | None = None,
+    offload: str | None = None,
 ) -> PassTime:
     """Seconds of one forward pass over `width` new tokens per sequence.
 
     draft    a draft's pass: the host's constant per draft pass is added instead of that per pass
-    Raises   InputError for a load or a `time` that does not exist.
+    engine   what serves the model; None takes the device's defaults
+    offload  weights in the host's memory: "all", "experts" or None
+    Raises   InputError for a load, a `time` or an `offload` that does not exist.
 
-    >>> from specplan import load_hardware
+    >>> from specplan import ModelSpec, load_hardware
     >>> t = pass_time(load_hardware("a100-80gb-sxm"), ModelSpec.from_params(13e9), time="ideal")
     >>> round(t.pass_s * 1e3, 2)
     12.75
     """
-    return PassTimer(hardware, model, time=time, draft=draft).at(Load(width, batch, context, tp))
+    timer = PassTimer(hardware, model, time=time, draft=draft, engine=engine, offload=offload)
+    return timer.at(Load(width, batch, context, tp))
 
 
 class PassTimer:
     """Times passes of one model on one device; what does not depend on the load is looked up once.
 
-    >>> from specplan import load_hardware
+    >>> from specplan import ModelSpec, load_hardware
     >>> timer = PassTimer(load_hardware("a100-80gb-sxm"), ModelSpec.from_params(13e9), time="ideal")
     >>> timer.at(Load(width=14)).pass_s == timer.at(Load(width=1)).pass_s
     True
     """
 
-    def __init__(self, hardware: Hardware, model: ModelSpec, *, time: str = "calibrated", draft: bool = False) -> None:
+    # What differs between numbers and arrays; `pass_grid` has the arrays' ones.
+    larger: ClassVar[Callable[..., Any]] = staticmethod(max)
+    smaller: ClassVar[Callable[..., Any]] = staticmethod(min)
+
+    def __init__(
+        self,
+        hardware: Hardware,
+        model: ModelSpec,
+        *,
+        time: str = "calibrated",
+        draft: bool = False,
+        engine: Engine | None = None,
+        offload: str | None = None,
+    ) -> None:
         if time not in TIMES:
             raise InputError(f"--time {time!r} is not known", hint="one of " + ", ".join(TIMES))
+        if offload is not None and offload not in OFFLOADS:
+            raise InputError(f"--offload {offload!r} is not known", hint="one of " + ", ".join(OFFLOADS))
         self.hardware, self.model, self.time, self.draft = hardware, model, time, draft
+        self.engine, self.offload = engine, offload
         self.bandwidth = hardware.memory.bandwidth
         groups = {linear.group for linear in model.linears}
         self.precisions = {group: hardware.peak(model.format_of(group).multiply_in) for group in groups}
         self.half_peak = hardware.peak(_HALF)[1]
-        if time == "calibrated":
-            self.efficiencies = {
-                group: hardware.efficiency_for(_kernel_kind(self.precisions[group][0], model.format_of(group)))
-                for group in groups
-            }
-            self.attention = hardware.attention_or_default()
-            self.overhead = hardware.overhead_or_default()
+        if offload or time == "calibrated":
             self.link = hardware.link_or_default()
+        if time == "calibrated":
+            self._calibrate(groups)
+
+    def _calibrate(self, groups: Iterable[str]) -> None:
+        hardware, model = self.hardware, self.model
+        self.efficiencies = {group: _efficiency(hardware, model.format_of(group), self.engine) for group in groups}
+        self.clock = 1.0 if hardware.power.clock_share is None else hardware.power.clock_share
+        self.attention = hardware.attention_or_default()
+        self.cache_rate = self.attention.memory * self.bandwidth
+        if self.engine:
+            self.cache_rate *= min(self.engine.attention_ratio(hardware.kind), 1 / self.attention.memory)
+        half, peak = hardware.peak(_HALF)
+        self.attention_peak = peak * hardware.efficiency_for(half).compute * self.clock
+        self.overhead = hardware.overhead_or_default()
 
     def at(self, load: Load) -> PassTime:
         """The pass that `load` describes."""
@@ -115,84 +153,237 @@ class PassTimer:
         """Seconds of passes that differ in width alone."""
         return [self.at(replace(load, width=width)).pass_s for width in widths]
 
-    def _cost(self, load: Load) -> Cost:
-        return pass_cost(
-            self.model, width=load.width, context=load.context, batch=load.batch, tp=load.tp, overlap=load.overlap
+    def with_engine(self, engine: Engine | None) -> PassTimer:
+        """The same timer for another engine."""
+        return type(self)(
+            self.hardware, self.model, time=self.time, draft=self.draft, engine=engine, offload=self.offload
         )
 
+    # ---- ideal
+
     def _ideal(self, load: Load) -> PassTime:
-        cost = self._cost(load)
-        memory_s = cost.streamed_bytes / self.bandwidth
-        compute_s = sum(k.count * k.cost.flops / self.precisions[k.linear.group][1] for k in kernels(self.model, load))
-        compute_s += cost.attention_flops / self.half_peak
+        cost = _pass_cost(self.model, load)
+        memory_s, compute_s = self._ideal_parts(load, cost)
         pass_s = max(memory_s, compute_s)
         bound = "memory" if memory_s >= compute_s else "compute"
         return PassTime(load, cost, memory_s, compute_s, pass_s, {bound: pass_s})
 
+    def _ideal_parts(self, load: Load, cost: Cost) -> tuple[Any, Any]:
+        """(memory, compute) seconds at the datasheet's rates, each byte at the bandwidth of its memory."""
+        memory_s = cost.streamed_bytes / self.bandwidth
+        compute_s = cost.attention_flops / self.half_peak
+        for kernel in kernels(self.model, load):
+            compute_s = compute_s + kernel.count * kernel.cost.flops / self.precisions[kernel.linear.group][1]
+            if self._offloaded(kernel.linear):
+                slower = 1 / self.link.host_bandwidth - 1 / self.bandwidth
+                memory_s = memory_s + kernel.count * kernel.cost.weight_bytes * slower
+        return memory_s, compute_s
+
+    def _offloaded(self, linear: Linear) -> bool:
+        return self.offload == "all" or (self.offload == "experts" and linear.experts > 0)
+
+    # ---- calibrated
+
     def _calibrated(self, load: Load) -> PassTime:
-        terms: dict[str, float] = {"linear": 0.0, "head": 0.0}
+        terms, memory_s, compute_s = self._parts(load)
+        return PassTime(load, _pass_cost(self.model, load), memory_s, compute_s, sum(terms.values()), terms)
+
+    def _parts(self, load: Load) -> tuple[dict[str, Any], Any, Any]:
+        """(terms, memory, compute) in seconds."""
+        terms: dict[str, Any] = {"linear": 0.0, "head": 0.0}
         memory_s = compute_s = 0.0
         for kernel in kernels(self.model, load):
             whole, memory, compute = self._kernel(kernel)
-            terms["head" if kernel.linear.group == "head" else "linear"] += kernel.count * whole
-            memory_s += kernel.count * memory
-            compute_s += kernel.count * compute
-        fixed, read = self._attention(load)
-        terms["attention"] = fixed + read
-        terms["norms"] = self.model.layers * self.overhead.per_layer
+            name = "head" if kernel.linear.group == "head" else "linear"
+            terms[name] = terms[name] + kernel.count * whole
+            memory_s, compute_s = memory_s + kernel.count * memory, compute_s + kernel.count * compute
+        terms["attention"], read, pairs = self._attention(load)
+        terms["norms"] = self.model.layers * (self.overhead.per_layer + (self.engine.per_layer if self.engine else 0.0))
         if load.tp > 1:
             message = load.tokens * self.model.hidden * 2.0
             terms["all_reduce"] = 2 * self.model.layers * all_reduce_s(self.link, message, load.tp)
-        terms["host"] = self.overhead.per_draft_pass if self.draft else self.overhead.per_pass
-        return PassTime(load, self._cost(load), memory_s + read, compute_s, sum(terms.values()), terms)
+        terms |= self._host(load, sum(terms.values()))
+        return terms, memory_s + read, compute_s + pairs
 
-    def _kernel(self, kernel: Kernel) -> tuple[float, float, float]:
+    def _kernel(self, kernel: Kernel) -> tuple[Any, Any, Any]:
         """(whole, memory part, compute part) of one run of a matrix product; the whole rounds rows up to the tile."""
-        group = kernel.linear.group
+        group, cost = kernel.linear.group, kernel.cost
         eff, peak = self.efficiencies[group], self.precisions[group][1]
-        memory = (kernel.cost.weight_bytes + kernel.cost.activation_bytes) / (eff.memory * self.bandwidth)
-        compute = kernel.cost.flops / (eff.compute * peak)
-        tiled = compute * math.ceil(kernel.rows / eff.tile) * eff.tile / kernel.rows
-        return p_norm(memory, tiled, eff.exponent) + eff.latency, memory, compute
+        memory = (cost.weight_bytes + cost.activation_bytes) / (eff.memory * self.bandwidth)
+        if self._offloaded(kernel.linear):
+            memory = cost.weight_bytes / self.link.host_bandwidth + cost.activation_bytes / (
+                eff.memory * self.bandwidth
+            )
+        compute = cost.flops / (eff.compute * peak * self.clock)
+        tiled = compute * self.tiles(kernel.rows, eff.tile) * eff.tile / kernel.rows
+        fixed = eff.latency + eff.latency_per_input * kernel.linear.inputs
+        return self.norm(memory, tiled, eff.exponent) * self.step(kernel.rows, eff) + fixed, memory, compute
 
-    def _attention(self, load: Load) -> tuple[float, float]:
-        """(fixed, reading) seconds of attention and recurrent state over all layers."""
-        fixed = reading = 0.0
-        several = self.attention.multi_query_bandwidth if load.width > 1 else None
+    def _attention(self, load: Load) -> tuple[Any, Any, Any]:
+        """(whole, reading, multiplying) seconds of attention and recurrent state over all layers."""
+        whole = reading = pairs = 0.0
         for group in self.model.attention:
             cost = attention_cost(group, self.model, load)
-            floor, rate = self.attention.floor, self.attention.memory * self.bandwidth
-            if several:
-                # A several-query kernel that does not split the cache reads each sequence's cache by itself.
-                rate = min(rate, several * load.batch)
-                floor = self.attention.multi_query_floor or floor
-            fixed += group.layers * floor
-            reading += group.layers * (cost.kv_bytes + cost.kv_write_bytes) / rate
-        state = 2 * self.model.state_bytes * load.batch / load.tp
-        return fixed, reading + state / (self.attention.memory * self.bandwidth)
+            shared = group.heads / group.kv_heads if self.engine and self.engine.cache_per_query_head else 1.0
+            read = (cost.kv_bytes * (1.0 if group.latent else shared) + cost.kv_write_bytes) / self.cache_rate
+            multiply = cost.attention_flops / self.attention_peak
+            one = self.attention.floor + self.larger(read, multiply)
+            whole = whole + group.layers * self.larger(one, self._unsplit(group, cost, load))
+            reading, pairs = reading + group.layers * read, pairs + group.layers * multiply
+        state = 2 * self.model.state_bytes * load.batch / load.tp / self.cache_rate
+        return whole + state, reading + state, pairs
+
+    def _unsplit(self, group: Attention, cost: Cost, load: Load) -> Any:
+        """Seconds of a layer's attention by a several-query kernel that does not split the cache; 0 where none runs.
+
+        One block of threads reads each KV head of each sequence, however many queries there are.
+        """
+        per_head = self.attention.multi_query_bandwidth
+        if per_head is None or group.latent or (self.engine and self.engine.splits_cache):
+            return 0.0
+        blocks = load.batch * (group.kv_heads / min(load.tp, group.kv_heads))
+        rate = self.smaller(per_head * blocks, self.cache_rate)
+        floor = self.attention.multi_query_floor or self.attention.floor
+        return (load.width > 1) * (floor + cost.kv_bytes / rate + cost.kv_write_bytes / self.cache_rate)
+
+    def _host(self, load: Load, device_s: Any) -> dict[str, Any]:
+        """The host's terms; where kernels are launched one by one, the device waits for it once it is faster."""
+        stated = self.hardware.overhead.per_draft_pass if self.draft else self.hardware.overhead.per_pass
+        if self.engine is None or stated is not None:
+            return {"host": self.overhead.per_draft_pass if self.draft else self.overhead.per_pass}
+        host = self.engine.per_draft_pass if self.draft else self.engine.per_pass
+        terms = {"host": host + self.engine.per_sequence * load.batch}
+        if self.engine.launch_per_layer:
+            terms["launch"] = self.larger(self.engine.launch_per_layer * self.model.layers - device_s, 0.0)
+        return terms
+
+    def tiles(self, rows: float, tile: int) -> Any:
+        """Tiles of `tile` rows that cover `rows`."""
+        return math.ceil(rows / tile)
+
+    def norm(self, memory: float, compute: float, exponent: float) -> Any:
+        return p_norm(memory, compute, exponent)
+
+    def step(self, rows: float, eff: Efficiency) -> Any:
+        """The factor of the stair that `rows` stand on."""
+        i = bisect_right(eff.step_rows, rows)
+        return eff.step_factors[i - 1] if i else 1.0
+
+    # ---- measured
 
     def _measured(self, load: Load) -> PassTime | None:
         """The profile's own curve for this model, dtype, batch and tp, where it has one that is long enough."""
+        curve = self.measured_curve(load.batch, load.context, load.tp, load.width)
+        if curve is None:
+            return None
+        seconds, ideal = curve.at(load.width), self._ideal(load)
+        memory_s, compute_s = min(seconds, ideal.memory_s), min(seconds, ideal.compute_s)
+        return PassTime(load, ideal.cost, memory_s, compute_s, seconds, {"measured": seconds}, measured=True)
+
+    def measured_curve(self, batch: int, context: int, tp: int, width: int) -> Curve | None:
+        """The profile's curve that reaches `width`, of the nearest context; None when there is none."""
         dtype = self.model.formats["default"].name
         fitting = [
             c
             for c in self.hardware.curves
-            if (c.dtype, c.batch, c.tp) == (dtype, load.batch, load.tp) and _is_of(c, self.model) and c.points[-1].width >= load.width
+            if (c.dtype, c.batch, c.tp) == (dtype, batch, tp) and c.points[-1].width >= width and _is_of(c, self.model)
         ]
-        if not fitting:
+        if not fitting or self.offload:
             return None
-        nearest = min(fitting, key=lambda c: abs(c.context - load.context))
-        curve = Curve(tuple(p.width for p in nearest.points), tuple(p.ms / 1e3 for p in nearest.points))
-        seconds, ideal = curve.at(load.width), self._ideal(load)
-        memory_s, compute_s = min(seconds, ideal.memory_s), min(seconds, ideal.compute_s)
-        return PassTime(load, ideal.cost, memory_s, compute_s, seconds, {"measured": seconds}, measured=True)
+        nearest = min(fitting, key=lambda c: abs(c.context - context))
+        return Curve(tuple(p.width for p in nearest.points), tuple(p.ms / 1e3 for p in nearest.points))
+
+
+def _pass_cost(model: ModelSpec, load: Load) -> Cost:
+    return pass_cost(model, width=load.width, context=load.context, batch=load.batch, tp=load.tp, overlap=load.overlap)
+
+
+def _efficiency(hardware: Hardware, fmt: WeightFormat, engine: Engine | None) -> Efficiency:
+    """What matrix kernels reach for weights of that format: the profile's, as the engine's kernels scale it."""
+    eff = hardware.efficiency_for(_kernel_kind(hardware.peak(fmt.multiply_in)[0], fmt))
+    if engine is None:
+        return eff
+    from .engines import stored_class
+
+    own: dict[str, Any] = {"memory": min(1.0, eff.memory * engine.memory_ratio(hardware.kind, fmt.bits))}
+    latency = engine.latency.get(stored_class(fmt.bits))
+    if latency is not None:
+        own |= {"latency": latency, "latency_per_input": 0.0}
+    if engine.exponent is not None:
+        own |= {"exponent": engine.exponent, "tile": 1, "step_rows": (), "step_factors": ()}
+    return eff.model_copy(update=own)
 
 
 def _kernel_kind(precision: str, fmt: WeightFormat) -> str:
     """The kernels that an efficiency is of: weight-only ones read fewer bits than they multiply in."""
     if precision in ("fp16", "bf16") and fmt.bits <= 9:
-        return "w4a16" if fmt.bits < 6 else "w8a16"
+        return "w4a16" if fmt.bits <= 6 else "w8a16"
     return precision
+
+
+def interval(timer: PassTimer, load: Load) -> tuple[float, float]:
+    """Seconds between which the pass should lie: (low, high).
+
+    With an engine, its error at the 90th percentile on either side. Without one, the fastest and the slowest of
+    the engines that replay graphs, each with its error. The ideal time and a measured curve have no interval.
+
+    >>> from specplan import ModelSpec, load_hardware
+    >>> timer = PassTimer(load_hardware("h100-sxm"), ModelSpec.from_params(8e9))
+    >>> low, high = interval(timer, Load())
+    >>> low < timer.at(Load()).pass_s < high
+    True
+    """
+    at = timer.at(load)
+    if timer.time == "ideal" or at.measured:
+        return at.pass_s, at.pass_s
+    if timer.engine:
+        return at.pass_s * (1 - timer.engine.error), at.pass_s * (1 + timer.engine.error)
+    ends = [interval(timer.with_engine(engine), load) for engine in _graph_engines()]
+    return min(at.pass_s, *(low for low, _ in ends)), max(at.pass_s, *(high for _, high in ends))
+
+
+def _graph_engines() -> list[Engine]:
+    from .engines import engine_names, load_engine
+
+    engines = [load_engine(name) for name in engine_names()]
+    return [engine for engine in engines if not engine.launch_per_layer and engine.serves]
+
+
+def power_warning(hardware: Hardware) -> str | None:
+    """What to say of a power limit below the board's own; None where the peaks hold or a clock was measured.
+
+    >>> from specplan.hardware import load_hardware, override
+    >>> capped = override(load_hardware("rtx-3090"), {"power.limit": "250W"})
+    >>> power_warning(capped)[:62]
+    'rtx-3090 is capped at 250 W of 350 W and no clock was measured'
+    """
+    tdp, limit = hardware.power.tdp, hardware.power.limit
+    if tdp is None or limit is None or limit >= tdp or hardware.power.clock_share is not None:
+        return None
+    return (
+        f"{hardware.name} is capped at {limit:g} W of {tdp:g} W and no clock was measured: compute may be slower than "
+        "stated, so a wide verification may cost more (specplan measure device, or --set power.clock_share=0.8)"
+    )
+
+
+def several_query_note(timer: PassTimer, load: Load) -> tuple[str, str] | None:
+    """What a slower several-query attention adds to this pass, as (text, source); None where it adds nothing.
+
+    >>> from specplan import load_hardware, load_model
+    >>> timer = PassTimer(load_hardware("rtx-4090"), load_model("llama-3.1-8b"))
+    >>> several_query_note(timer, Load(14, 1, 16384))[0][-56:]
+    'attention takes 16.7 ms where one query takes 2.71 ms'
+    """
+    if timer.time == "ideal" or load.width == 1:
+        return None
+    several, one = (timer.at(replace(load, width=width)).terms.get("attention", 0.0) for width in (load.width, 1))
+    if timer.attention.multi_query_bandwidth is None or several <= one * 1.05:
+        return None
+    text = (
+        f"verifying {load.width} tokens reads the cache with a kernel that does not split it over the chip: "
+        f"attention takes {several * 1e3:.3g} ms where one query takes {one * 1e3:.3g} ms"
+    )
+    return text, timer.attention.source
 
 
 def _is_of(curve: MeasuredCurve, model: ModelSpec) -> bool:
@@ -274,7 +465,7 @@ def roofline(
 ) -> Roofline:
     """The roofline of a pass of `width` tokens per sequence.
 
-    >>> from specplan import load_hardware
+    >>> from specplan import ModelSpec, load_hardware
     >>> r = roofline(load_hardware("a100-80gb-sxm"), ModelSpec.from_params(13e9))
     >>> round(r.crossover_tokens), round(r.ridge_flop_per_byte), round(r.tokens_per_s)
     (153, 153, 78)
@@ -320,7 +511,9 @@ def _summary(
         kv_bytes=at.cost.kv_bytes,
         kv_write_bytes=at.cost.kv_write_bytes,
         flops=at.cost.total_flops,
-        experts_touched=None if moe is None else experts_touched(moe.experts, moe.active, load.tokens, overlap=load.overlap),
+        experts_touched=None
+        if moe is None
+        else experts_touched(moe.experts, moe.active, load.tokens, overlap=load.overlap),
         t_memory_s=at.memory_s,
         t_compute_s=at.compute_s,
         t_compute_per_token_s=per_token,
@@ -386,7 +579,10 @@ def precision_notes(hardware: Hardware, model: ModelSpec) -> list[tuple[str, str
         if precision != wanted and not {precision, wanted} <= native:
             of = "" if group == "default" else f" of {group}"
             notes.append(
-                (f"{fmt.name} weights{of} are multiplied in {precision}: {hardware.name} has no {wanted}", "profile, compute")
+                (
+                    f"{fmt.name} weights{of} are multiplied in {precision}: {hardware.name} has no {wanted}",
+                    "profile, compute",
+                )
             )
     return notes
 
@@ -396,4 +592,3 @@ def roofline_share(hardware: Hardware, model: ModelSpec, tpot_s: float, *, load:
     if not (math.isfinite(tpot_s) and tpot_s > 0):
         raise InputError(f"--measured-tpot {tpot_s!r} is not a time above 0", hint="write 25.3ms")
     return ideal_pass(hardware, model, replace(load, width=1)).pass_s / tpot_s
-

@@ -318,6 +318,15 @@ def _level_counts(branching: int | Sequence[int], depth: int | None) -> list[int
     return [_integer(count, "the number of children", least=1, most=MAX_RANK) for count in counts]
 
 
+def limit(value: Any, what: str, most: int) -> int:
+    """A limit on nodes, levels or children: a whole number from 1 to `most`.
+
+    >>> limit(14, "max_nodes", MAX_NODES)
+    14
+    """
+    return _integer(value, what, least=1, most=most)
+
+
 # ---- parent pointers in any order
 
 

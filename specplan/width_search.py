@@ -259,7 +259,7 @@ def _row_levels(acceptance: Acceptance, nodes: int, depth: int, children: int | 
 
 @dataclass(frozen=True)
 class Solution:
-    """Of one price: gain by nodes; widths and expanded counts of the level above by [level, nodes], 0 below the last."""
+    """Of one price: gain by nodes; widths and expanded counts (of the level above) by [level, nodes], 0 below the last."""
 
     lam: float
     gain: Floats
@@ -320,15 +320,16 @@ class Relaxation:
     def seconds(self, found: Solution) -> Floats:
         """Seconds of the rounds of a solution, as the relaxation counts them."""
         draft, widths = self.prices.draft, found.widths
-        if self.prices.passes == "expanded":
-            least = draft[found.expanded] if self.sums.expanded else _cheapest(draft)[widths]
-            least[0] = draft[1]
-            return self.prices.verify + np.where(widths > 0, least, 0.0).sum(axis=0)
         paid = draft[widths]
+        if self.prices.passes == "expanded":
+            paid = draft[found.expanded] if self.sums.expanded else _cheapest(draft)[widths]
+            paid[0] = draft[1]
+            paid = np.where(widths > 0, paid, 0.0)
         if self.prices.passes == "all_but_leaf":
             paid = np.where(np.roll(widths, -1, axis=0) > 0, paid, 0.0)
             paid[-1] = 0.0
-        return self.prices.verify + self.root_s() + paid.sum(axis=0)
+        seconds: Floats = self.prices.verify + self.root_s() + paid.sum(axis=0)
+        return seconds
 
     def rest(self, lam: float) -> list[Floats]:
         """Bound by level and nodes used so far: the best from this level down, verification paid."""
@@ -600,7 +601,7 @@ def _take_solution(beams: Beams, relaxation: Relaxation, rows: Rows, found: Solu
     whole = _keep_parents(relaxation, found.widths)
     gained = np.divide(tau, seconds, out=np.zeros(len(tau)), where=known) - rows.rate
     for nodes in np.flatnonzero(gained[1:] > np.where(whole, 1e-13, ROW_GAIN)[1:] * rows.rate[1:]) + 1:
-        profile = found.profile(nodes)
+        profile = found.profile(int(nodes))
         if whole[nodes]:
             draft_s = float(seconds[nodes] - relaxation.prices.verify[nodes])
             rows.take(int(nodes), len(profile), float(tau[nodes]), draft_s, profile)

@@ -99,6 +99,10 @@ class Scene:
     notes: list[str] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
 
+    def at_batch(self, batch: int) -> Scene:
+        """The same scene with another batch; what is noted there is not repeated here."""
+        return replace(self, load=replace(self.load, batch=batch), inputs={}, assumptions=[], notes=[], warnings=[])
+
     def require(self) -> None:
         """Both a device and a model, or an error that says which is missing."""
         if self.hardware is None:
@@ -705,3 +709,43 @@ def memory_of(place: Scene, costs: Any) -> Callable[[int], Any] | None:
         )
 
     return needed
+
+
+@dataclass(frozen=True)
+class Extra:
+    """Further questions: families of shapes, limits and sensitivity.
+
+    costs_at   costs at a bandwidth times a factor, None without a device and a model
+    """
+
+    families: bool
+    explain: bool
+    heads: int
+    max_rank: int
+    costs_at: Callable[[float], Any] | None
+
+
+def extra(place: Scene, more: options.More, draft: options.Draft, verify: options.Verify) -> Extra:
+    """What --families and --explain ask for."""
+    from ..in_stack import DEFAULT_HEADS, DEFAULT_MAX_RANK
+
+    if (more.heads or more.max_rank) and not more.families:
+        raise InputError("--heads and --max-rank go with --families", hint="add --families")
+    timed = more.explain and place.hardware is not None and place.model is not None and verify.verify_curve is None
+
+    def costs_at(factor: float) -> Any:
+        from ..hardware import override
+
+        bandwidth = f"{place.hardware.memory.bandwidth * factor}"
+        other = replace(
+            place.at_batch(place.load.batch), hardware=override(place.hardware, {"memory.bandwidth": f"{bandwidth}B/s"})
+        )
+        return costs(other, draft, verify, most=place.inputs["budget"])
+
+    return Extra(
+        more.families,
+        more.explain,
+        DEFAULT_HEADS if more.heads is None else positive("--heads", more.heads),
+        DEFAULT_MAX_RANK if more.max_rank is None else positive("--max-rank", more.max_rank),
+        costs_at if timed else None,
+    )

@@ -197,6 +197,16 @@ class Mask(Group):
     mask: bool = flag("--mask", "Print the attention mask and the position offsets.")
 
 
+class More(Group):
+    """Further questions on the same shape."""
+
+    panel = "Shape"
+    families: bool = flag("--families", "Also the best shape of each family that stacks can run, with its loss.")
+    explain: bool = flag("--explain", "Also the limits of any tree, and how the optimum moves if inputs are 10 % off.")
+    heads: Text = text("--heads", "N", "Most levels of a Medusa-style tree, with --families. Default 5.")
+    max_rank: Text = text("--max-rank", "N", "Most children of its nodes, with --families. Default 10.")
+
+
 def command(function: Callable[..., None]) -> Callable[..., None]:
     """Spread the option groups among the parameters of `function` into single options."""
     spread: list[inspect.Parameter] = []

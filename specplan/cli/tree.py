@@ -4,7 +4,7 @@ from .. import units
 from . import inputs
 from .app import Command, new_app
 from .finish import finish
-from .options import Acceptance, Device, Draft, Mask, Output, Shape, Target, Verify, command
+from .options import Acceptance, Device, Draft, Mask, More, Output, Shape, Target, Verify, command
 
 app = new_app()
 TENTHS = [round(0.1 * i, 1) for i in range(1, 10)]
@@ -21,6 +21,7 @@ def tree(
     verify: Verify,
     output: Output,
     shown: Mask,
+    more: More,
 ) -> None:
     """The best draft tree: for a node budget, or per second with a device or measured curves.
 
@@ -44,7 +45,9 @@ def tree(
     if likely is not None:
         if given is None:
             inputs.refuse_unknown_siblings(likely, limits)
-        answer = tree_answer(place, likely, limits, costs, given, mask=shown.mask)
+        answer = tree_answer(
+            place, likely, limits, costs, given, mask=shown.mask, extra=inputs.extra(place, more, draft, verify)
+        )
     elif known or costs is None or limits is None:
         decay = 1.0 if acceptance.decay is None else inputs.share("--decay", acceptance.decay)
         answer = sweep_answer(place, ps or TENTHS, limits, costs, given, decay=decay, known=known)

@@ -18,6 +18,9 @@ from typing import Any
 
 from ..errors import EnvironmentProblem, InputError
 
+# A console this wide never cuts a table; a narrower terminal wraps by itself.
+NEVER_CUT = 1000
+
 Pairs = Sequence[tuple[str, str]]
 
 
@@ -202,7 +205,7 @@ def _print_rich(answer: Answer, *, forced: bool) -> None:
     from rich.console import Console
     from rich.text import Text
 
-    console = Console(force_terminal=True if forced else None, highlight=False, soft_wrap=True)
+    console = Console(force_terminal=True if forced else None, highlight=False, soft_wrap=True, width=NEVER_CUT)
     console.print(Text(answer.verdict, style="bold"))
     for part in answer.parts:
         console.print()
@@ -236,7 +239,7 @@ def _rich_part(console: Any, part: Table | Lines) -> None:
         show_header=any(part.columns),
     )
     for i, name in enumerate(part.columns):
-        table.add_column(Text(name), justify="left" if i == 0 else "right", no_wrap=True, overflow="ignore")
+        table.add_column(Text(name), justify="left" if i == 0 else "right", no_wrap=True)
     for row in part.rows:
         table.add_row(*(Text(cell) for cell in row))
-    console.print(table, soft_wrap=False, width=max(console.width, 20))
+    console.print(table)

@@ -2,30 +2,42 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
+from ..batch import Stretch
 from ..drafters import bytes_ratio
 from ..memory import Memory
-from ..plan import Costs, Plan, Shape
+from ..plan import Costs, Limits, Plan, Shape
 from ..tree import TokenTree
 from ..units import show_bytes, show_share, show_time
+from .extra import NOTHING, extra_keys, extra_tables
 from .output import Answer, Lines, Table, document
 from .tree import acceptance_assumptions, break_even_rows, comparison_table, cost_assumptions, drawing, shape_keys
 
 
-def plan_answer(place: Any, answer: Plan, costs: Costs, acceptance: Any | None) -> Answer:
+def plan_answer(
+    place: Any,
+    answer: Plan,
+    costs: Costs,
+    limits: Limits,
+    acceptance: Any | None,
+    stretches: Sequence[Stretch] | None,
+    extra: Any,
+) -> Answer:
     """Verdict first, then the shapes, the round's time, the memory, and why."""
     assumptions = [*place.assumptions, *cost_assumptions(costs)]
     if acceptance is not None:
         assumptions += acceptance_assumptions(acceptance)
-    keys = plan_keys(place, answer, costs)
+    keys = plan_keys(place, answer, costs) | NOTHING | {"schedule": stretches}
+    if acceptance is not None and answer.best is not None:
+        keys |= extra_keys(extra, acceptance, limits, costs, answer.best.shape, answer.best.tree)
     return Answer(
         verdict=_verdict(answer),
         document=document(
             "plan", inputs=place.inputs, assumptions=assumptions, notes=place.notes, warnings=place.warnings, keys=keys
         ),
-        parts=list(_parts(answer, costs, acceptance)),
+        parts=[*_parts(answer, costs, acceptance), *_schedule_table(stretches), *extra_tables(keys)],
         why=list(_why(answer, costs)),
         assumptions=assumptions,
         notes=place.notes,
@@ -116,6 +128,24 @@ def _parts(answer: Plan, costs: Costs, acceptance: Any | None) -> Iterator[Table
         yield _memory_table(answer.memory)
 
 
+def _schedule_table(stretches: Sequence[Stretch] | None) -> Iterator[Table]:
+    if stretches is None:
+        return
+    rows = [
+        (
+            str(s.batch_first) if s.batch_first == s.batch_last else f"{s.batch_first} to {s.batch_last}",
+            "off"
+            if not s.nodes
+            else f"chain of {s.nodes}"
+            if s.nodes == s.depth
+            else f"{s.nodes} nodes, depth {s.depth}",
+            f"{s.speedup:.3f}",
+        )
+        for s in stretches
+    ]
+    yield Table(("batch", "shape", "x plain at its first"), rows)
+
+
 def _round_table(shape: Shape, costs: Costs) -> Table:
     assert shape.round_s is not None
     parts = (
@@ -152,7 +182,8 @@ def _why(answer: Plan, costs: Costs) -> Iterator[str]:
     if chosen.nodes and chosen.nodes < best.shape.nodes:
         loss = 1 - (chosen.speedup or 0) / (best.shape.speedup or 1)
         fewer = best.shape.nodes - chosen.nodes
-        yield f"The optimum has {best.shape.nodes} nodes; the recommended one has {fewer} less and loses {show_share(loss, 2)}."
+        lost = show_share(loss, 2)
+        yield f"The optimum has {best.shape.nodes} nodes; the recommended shape has {fewer} less and loses {lost}."
     if best.optimality != "proved":
         yield f"The optimum is not proved: a better shape could gain at most {best.gap:.2%}."
     chain = answer.best_chain

@@ -145,7 +145,8 @@ def _bound_sentence(place: Any, ideal: Roofline, calibrated: Roofline) -> str:
         idle = show_share(1 - ideal.compute_utilisation)
         return (
             f"Moving {moved} takes {memory}, the arithmetic {compute}: "
-            f"the compute units are idle {idle} of an ideal pass, and {max(ideal.headroom_tokens, 0):.0f} more tokens fit in it."
+            f"the compute units are idle {idle} of an ideal pass, "
+            f"and {max(ideal.headroom_tokens, 0):.0f} more tokens fit in it."
         )
     return (
         f"The arithmetic takes {compute}, moving {moved} {memory}: past the crossover each token makes the pass longer."

@@ -6,6 +6,10 @@ from typing import Any
 
 from typing_extensions import TypedDict
 
+from ..acceptance import Interval
+from ..batch import Stretch
+from ..explain import Ceiling, Moved
+from ..in_stack import Family
 from ..memory import Memory
 from ..optimize import Candidate
 from ..plan import BreakEven, DraftTime, Verdict
@@ -92,6 +96,12 @@ class Comparisons(TypedDict):
     full_tree: ComparisonKeys | None
 
 
+class ExtraKeys(TypedDict):
+    families: dict[str, Family | None] | None
+    limits: Ceiling | None
+    sensitivity: dict[str, Moved] | None
+
+
 class OverP(TypedDict):
     p: float
     tree: ComparisonKeys
@@ -99,11 +109,12 @@ class OverP(TypedDict):
     ratio: float
 
 
-class _TreeKeys(ShapeKeys):
+class _TreeKeys(ShapeKeys, ExtraKeys):
     optimality: str | None
     gap: float | None
     candidates: list[Candidate]
     comparisons: Comparisons
+    interval: Interval | None
     rows: list[OverP]
     break_even_table: list[BreakEven]
 
@@ -140,7 +151,7 @@ class DraftKeys(TypedDict):
     pass_s: float | None
 
 
-class PlanDocument(Common):
+class PlanDocument(Common, ExtraKeys):
     """specplan.plan/1."""
 
     verdict: Verdict
@@ -152,7 +163,7 @@ class PlanDocument(Common):
     time: TimeKeys
     draft: DraftKeys
     memory: Memory | None
-    schedule: None
+    schedule: list[Stretch] | None
     deadline: None
     cost: None
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields
 from typing import Any
 
+from ..acceptance import Interval, tau_interval
 from ..plan import (
     Best,
     BreakEven,
@@ -32,7 +33,14 @@ NAMES = {
 
 
 def tree_answer(
-    place: Any, acceptance: Any, limits: Limits | None, costs: Costs | None, given: TokenTree | None, *, mask: bool
+    place: Any,
+    acceptance: Any,
+    limits: Limits | None,
+    costs: Costs | None,
+    given: TokenTree | None,
+    *,
+    mask: bool,
+    extra: Any,
 ) -> Answer:
     """The best tree within `limits`, or what a given one yields."""
     if given is not None:
@@ -48,6 +56,7 @@ def tree_answer(
     keys |= {
         "optimality": best.optimality if best else None,
         "gap": best.gap if best else None,
+        "interval": tau_interval(acceptance, tree),
         "candidates": best.candidates if best else [],
         "comparisons": {name: None if other is None else comparison_keys(other) for name, other in others.items()},
     }
@@ -59,6 +68,12 @@ def tree_answer(
     )
     if best is not None and costs is not None:
         parts.append(_candidates_table(best, costs))
+    if extra.families or extra.explain:
+        from .extra import extra_keys, extra_tables
+
+        found = extra_keys(extra, acceptance, limits, costs, shape, tree)
+        keys |= found
+        parts += extra_tables(found)
     if mask:
         parts.append(Lines(list(mask_lines(tree)), title="attention mask (first column: the prefix), position offset"))
     assumptions = [*place.assumptions, *cost_assumptions(costs), *acceptance_assumptions(acceptance)]
@@ -68,7 +83,7 @@ def tree_answer(
             "tree", inputs=place.inputs, assumptions=assumptions, notes=place.notes, warnings=place.warnings, keys=keys
         ),
         parts=parts,
-        why=list(_why(shape, best, costs, acceptance)),
+        why=list(_why(shape, best, costs, keys["interval"])),
         assumptions=assumptions,
         notes=place.notes,
         warnings=place.warnings,
@@ -104,6 +119,10 @@ EMPTY: dict[str, Any] = {item.name: None for item in fields(Shape)} | {
     "comparisons": dict.fromkeys(NAMES),
     "rows": [],
     "break_even_table": [],
+    "families": None,
+    "limits": None,
+    "sensitivity": None,
+    "interval": None,
 }
 KINDS = {
     "independent": "each candidate is accepted with the same probability p, whatever its siblings and the path above",
@@ -159,12 +178,17 @@ def _verdict(shape: Shape, best: Best | None, others: Mapping[str, Shape | None]
     return text + beside + (f", the full tree of {full.nodes} {full.tau:.3f}." if full is not None else ".")
 
 
-def _why(shape: Shape, best: Best | None, costs: Costs | None, acceptance: Any) -> Iterator[str]:
+def _why(shape: Shape, best: Best | None, costs: Costs | None, interval: Interval | None) -> Iterator[str]:
     levels = ", ".join(f"{s:.4g}" for s in shape.level_survival)
     if levels:
         yield (
             f"A round gets at least this deep with probability {levels}; "
             f"their sum is the {shape.accepted:.3f} accepted tokens, the bonus token makes {shape.tau:.3f}."
+        )
+    if interval is not None:
+        yield (
+            f"The counts leave {interval.low:.3f} to {interval.high:.3f} tokens a round "
+            f"({interval.level:.0%}; rounds of one text resemble each other, so it is wider in truth)."
         )
     if costs is not None and shape.round_s is not None and not costs.relative:
         draft, verify, overhead = (show_time(t or 0) for t in (shape.draft.total_s, shape.verify_s, shape.overhead_s))

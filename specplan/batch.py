@@ -1,0 +1,110 @@
+"""Many sequences at once: one verification budget over all of them, and the best shape by batch size."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from .acceptance import Acceptance, as_acceptance
+from .errors import InputError
+from .optimize import best_trees
+from .plan import Plan
+from .tree import TokenTree
+
+
+def best_split(acceptances: Sequence[Acceptance], total_nodes: int, *, max_depth: int) -> list[TokenTree]:
+    """The best trees for several sequences that share one budget of drafted tokens.
+
+    Nodes go where they add most, whatever the sequence. Exact where adding a node never adds more than the
+    node before did: every acceptance whose children fall in probability.
+
+    Raises  InputError for a vector that rises, where this is not exact.
+
+    >>> from specplan.acceptance import Independent
+    >>> [tree.nodes for tree in best_split([Independent(0.9), Independent(0.7)], 6, max_depth=8)]
+    [5, 1]
+    """
+    known = [as_acceptance(acceptance) for acceptance in acceptances]
+    for acceptance in known:
+        if not (acceptance.is_monotone or acceptance.any_subset):
+            raise InputError(
+                "a child probability rises with the rank", hint="sort it (--ranked), or split the budget yourself"
+            )
+    frontiers = [best_trees(acceptance, max_nodes=total_nodes, max_depth=max_depth) for acceptance in known]
+    values = [frontier.accepted[max_depth] for frontier in frontiers]
+    taken = [0] * len(known)
+    gains = [(-_gain(value, 0), i) for i, value in enumerate(values)]
+    heapq.heapify(gains)
+    for _ in range(total_nodes):
+        gain, i = heapq.heappop(gains)
+        if gain >= 0:
+            break
+        taken[i] += 1
+        heapq.heappush(gains, (-_gain(values[i], taken[i]), i))
+    return [frontier.tree(nodes, max_depth) for frontier, nodes in zip(frontiers, taken)]
+
+
+def _gain(accepted: Sequence[float], nodes: int) -> float:
+    """What one more node adds."""
+    return accepted[nodes + 1] - accepted[nodes] if nodes + 1 < len(accepted) else 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Stretch:
+    """A range of batch sizes with one recommended shape; nodes 0 is plain decoding."""
+
+    batch_first: int
+    batch_last: int
+    nodes: int
+    depth: int
+    speedup: float
+
+
+def schedule(batches: Sequence[int], plan_at: Callable[[int], Plan]) -> list[Stretch]:
+    """The recommended shape by batch size, as ranges.
+
+    Batch sizes are tried on a grid and wherever two neighbours on it differ; between two that agree the shape is
+    taken to hold. `speedup` is that at the first batch of a range.
+
+    batches   rising batch sizes
+    plan_at   the plan for one batch size
+    """
+    plans: dict[int, tuple[int, int, float]] = {}
+
+    def at(index: int) -> tuple[int, int]:
+        batch = batches[index]
+        if batch not in plans:
+            shape = plan_at(batch).recommended
+            plans[batch] = (shape.nodes, shape.depth, shape.speedup or 1.0) if shape is not None else (0, 0, 1.0)
+        return plans[batch][:2]
+
+    for first, last in zip(grid := _grid(len(batches)), grid[1:]):
+        _refine(at, first, last)
+    return _ranges(batches, plans)
+
+
+def _grid(count: int) -> list[int]:
+    """Indices that are always tried: dense at first, then every half octave."""
+    points, step = [], 1.0
+    while step < count:
+        points.append(int(step) - 1)
+        step = max(step + 1, step * 1.5)
+    return sorted({*points, 0, count - 1})
+
+
+def _refine(at: Callable[[int], tuple[int, int]], first: int, last: int) -> None:
+    """Try between two batch sizes until neighbours agree or touch."""
+    if last - first > 1 and at(first) != at(last):
+        middle = (first + last) // 2
+        _refine(at, first, middle)
+        _refine(at, middle, last)
+    else:
+        at(first), at(last)
+
+
+def _ranges(batches: Sequence[int], plans: dict[int, tuple[int, int, float]]) -> list[Stretch]:
+    tried = sorted(plans)
+    starts = [tried[0], *(after for before, after in zip(tried, tried[1:]) if plans[before][:2] != plans[after][:2])]
+    ends = [*(batches[batches.index(start) - 1] for start in starts[1:]), batches[-1]]
+    return [Stretch(first, last, *plans[first]) for first, last in zip(starts, ends)]
