@@ -371,7 +371,7 @@ def several_query_note(timer: PassTimer, load: Load) -> tuple[str, str] | None:
 
     >>> from specplan import load_hardware, load_model
     >>> timer = PassTimer(load_hardware("rtx-4090"), load_model("llama-3.1-8b"))
-    >>> several_query_note(timer, Load(14, 1, 16384))[0][-56:]
+    >>> several_query_note(timer, Load(14, 1, 16384))[0][-53:]
     'attention takes 16.7 ms where one query takes 2.71 ms'
     """
     if timer.time == "ideal" or load.width == 1:

@@ -18,6 +18,7 @@ VERBS = {
     "roofline": "What bounds a pass on a device: memory, compute, crossover, tokens per second.",
     "tree": "The best draft tree for a budget, or for a device.",
     "plan": "Does speculation pay here, how much, and with which tree?",
+    "acceptance": "Acceptance numbers: what a document says, and what a rule makes of given distributions.",
     "hardware": "Device profiles: list, show, check.",
     "models": "Models: list, show.",
 }

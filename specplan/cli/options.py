@@ -197,6 +197,17 @@ class Mask(Group):
     mask: bool = flag("--mask", "Print the attention mask and the position offsets.")
 
 
+class Probs(Group):
+    """Next-token distributions, for `acceptance`."""
+
+    panel = "Distributions"
+    target_probs: Text = text("--target-probs", "P1,P2,..", "The target's probabilities of a few tokens.")
+    draft_probs: Text = text("--draft-probs", "Q1,Q2,..", "The draft's probabilities of the same tokens.")
+    children: Text = text("--children", "N", "Children at the node. Default: one for each token.")
+    epsilon: Text = text("--epsilon", "E", "Typical acceptance: hard threshold. Default 0.09.")
+    delta: Text = text("--delta", "D", "Typical acceptance: factor of exp(-entropy). Default 0.3.")
+
+
 class More(Group):
     """Further questions on the same shape."""
 

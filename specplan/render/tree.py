@@ -137,6 +137,9 @@ KINDS = {
 def acceptance_assumptions(acceptance: Any) -> list[tuple[str, str]]:
     """What the acceptance numbers take for granted."""
     said = [KINDS[acceptance.kind], *acceptance.notes]
+    measured = getattr(acceptance, "measured_depth", None)
+    if measured is not None and acceptance.max_depth is None:
+        said.append(f"positions past {measured} were not measured: the same rate is taken to hold")
     if acceptance.rule is not None:
         said.append(f"measured under the rule {acceptance.rule}; they hold for no other")
     if acceptance.temperature is not None:

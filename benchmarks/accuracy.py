@@ -1,0 +1,562 @@
+"""Predicted against published times: writes docs/accuracy.md and its pictures.
+
+    python benchmarks/accuracy.py [--no-pictures]
+
+Kernels, whole linear stacks, passes of plain decoding and curves of verification, as published by others
+(benchmarks/data/README.md), are predicted by `PassTimer` with the constants of the bundled profiles and engines.
+Rows are split into a fitted and a checked part by a hash of their group: the weight shape, the combination of
+heads, or source, device and model. Constants were fitted on the first part; errors count on the second.
+
+Pictures need matplotlib, which specplan itself does not.
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+from fit_kernels import IN_SAMPLE
+from rows import Row, decode_rows, groups, is_fitted, predicted, read_table, verify_rows
+
+from specplan.cost import Load
+from specplan.engines import Engine, engine_names, load_engine
+from specplan.hardware import load_hardware
+from specplan.model import Attention, Linear, ModelSpec, load_model, weight_format
+from specplan.roofline import PassTimer, interval
+
+DOCS = Path(__file__).parents[1] / "docs"
+
+STACKS = (
+    ("Llama-2-13B", "llama-2-13b", 1),
+    ("Llama-3-8B", "llama-3-8b", 1),
+    ("Llama-3-70B", "llama-3-70b", 1),
+    ("Llama-3-70B, 4 devices", "llama-3-70b", 4),
+    ("Llama-3-70B, 8 devices", "llama-3-70b", 8),
+)
+WIDEST = 256
+
+
+# ---- errors
+
+
+def mean(values: Iterable[float]) -> float:
+    return statistics.fmean(values)
+
+
+def quantile(values: Sequence[float], share: float) -> float:
+    """The value that `share` of them do not exceed, between neighbours linear."""
+    ordered = sorted(values)
+    place = share * (len(ordered) - 1)
+    low = int(place)
+    high = min(low + 1, len(ordered) - 1)
+    return ordered[low] + (ordered[high] - ordered[low]) * (place - low)
+
+
+def percent(value: float | None) -> str:
+    return "-" if value is None else f"{100 * value:.1f} %"
+
+
+def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """A Markdown table."""
+    lines = [head, ["---"] * len(head), *rows]
+    return "\n".join("| " + " | ".join(line) + " |" for line in lines) + "\n"
+
+
+# ---- single kernels
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One measured matrix product. us: measured; cold: weights were not left in the last cache."""
+
+    device: str
+    dtype: str
+    shape: tuple[int, int]
+    rows: int
+    cold: bool
+    us: float
+
+
+@cache
+def cells() -> tuple[Cell, ...]:
+    return tuple(
+        Cell(r["device"], r["dtype"], (int(r["outputs"]), int(r["inputs"])), int(r["rows"]), r["cold"] == "1", float(r["us"]))
+        for r in read_table("matrix_kernels.csv.gz")
+    )  # fmt: skip
+
+
+@cache
+def kernel_timer(device: str, dtype: str, shape: tuple[int, int]) -> PassTimer:
+    """A timer of a model that is one matrix."""
+    linears = (Linear("one", shape[1], shape[0]),)
+    one = ModelSpec("one matrix", 1, shape[1], 1, linears, (), formats={"default": weight_format(dtype)})
+    return PassTimer(load_hardware(device), one)
+
+
+def kernel_us(cell: Cell) -> float:
+    return 1e6 * kernel_timer(cell.device, cell.dtype, cell.shape).at(Load(cell.rows)).terms["linear"]
+
+
+def kernel_errors() -> dict[tuple[str, str], list[float]]:
+    """Relative errors of the checked kernels up to 257 rows, by device and stored weights."""
+    found: dict[tuple[str, str], list[float]] = {}
+    for cell in cells():
+        checked = not is_fitted(f"{cell.shape[0]}x{cell.shape[1]}") or cell.device in IN_SAMPLE
+        if checked and cell.cold and cell.rows <= 257 and max(cell.shape) <= 65536:
+            found.setdefault((cell.device, cell.dtype), []).append(kernel_us(cell) / cell.us - 1)
+    return found
+
+
+# ---- whole linear stacks
+
+
+class Grid:
+    """Measured kernels of one device in 16 bits, interpolated over outputs and inputs, linear in both."""
+
+    def __init__(self, device: str) -> None:
+        self.us: dict[tuple[int, int], dict[int, float]] = {}
+        for cell in cells():
+            if cell.device == device and cell.dtype == "bf16":
+                self.us.setdefault(cell.shape, {})[cell.rows] = cell.us
+        self.outputs = sorted({outputs for outputs, _ in self.us})
+        self.inputs = sorted({inputs for _, inputs in self.us})
+
+    def corners(self, outputs: int, inputs: int) -> list[tuple[float, dict[int, float]]]:
+        """Weights and columns of the measured shapes around this one; empty where one is missing."""
+        pairs = [
+            (a * b, self.us.get((n, k)))
+            for n, a in _around(self.outputs, outputs)
+            for k, b in _around(self.inputs, inputs)
+        ]
+        return [(w, column) for w, column in pairs if column] if all(column for _, column in pairs) else []
+
+
+def _around(known: Sequence[int], value: int) -> list[tuple[int, float]]:
+    """The neighbours of `value` and their weights; none outside the grid."""
+    low, high = [v for v in known if v <= value], [v for v in known if v >= value]
+    if not low or not high:
+        return []
+    a, b = low[-1], high[0]
+    if a == b:
+        return [(a, 1.0)]
+    share = (value - a) / (b - a)
+    return [(a, 1 - share), (b, share)]
+
+
+def stack_cells(device: str, model: ModelSpec, tp: int) -> list[tuple[int, float, float]]:
+    """(rows, measured, predicted) seconds of all matrices but the head, for rows up to 257."""
+    grid = Grid(device)
+    measured: dict[int, list[float]] = {}
+    matrices = [m for m in model.linears if m.group != "head"]
+    for m in matrices:
+        outputs = m.outputs // tp if m.split == "column" else m.outputs
+        inputs = m.inputs // tp if m.split == "row" else m.inputs
+        corners = grid.corners(outputs, inputs)
+        for rows in set.intersection(*(set(column) for _, column in corners)) if corners else ():
+            measured.setdefault(rows, []).append(m.count * sum(w * column[rows] for w, column in corners) / 1e6)
+    timer = PassTimer(load_hardware(device), model)
+    full = sorted(rows for rows, parts in measured.items() if len(parts) == len(matrices) and rows <= 257)
+    return [(rows, sum(measured[rows]), timer.at(Load(rows, tp=tp)).terms["linear"]) for rows in full]
+
+
+@dataclass(frozen=True)
+class Stack:
+    """Errors of one stack: of the time, and of the ratio to one row, cell by cell."""
+
+    device: str
+    name: str
+    cells: list[tuple[int, float, float]]
+
+    @property
+    def errors(self) -> list[float]:
+        return [abs(p / t - 1) for _, t, p in self.cells]
+
+    @property
+    def ratio_errors(self) -> list[tuple[float, int]]:
+        _, t1, p1 = self.cells[0]
+        return [(abs((p / p1) / (t / t1) - 1), rows) for rows, t, p in self.cells if rows <= WIDEST]
+
+
+def stacks() -> list[Stack]:
+    devices = list(dict.fromkeys(cell.device for cell in cells() if cell.device not in IN_SAMPLE))
+    found = []
+    for device in devices:
+        for name, model, tp in STACKS:
+            measured = stack_cells(device, load_model(model).with_format("bf16"), tp)
+            if measured:
+                found.append(Stack(device, name, measured))
+    return found
+
+
+def kernels_section(all_stacks: Sequence[Stack]) -> str:
+    errors = kernel_errors()
+    devices = list(dict.fromkeys(device for device, _ in errors))
+    dtypes = list(dict.fromkeys(dtype for _, dtype in errors))
+
+    def by_device(device: str) -> list[str]:
+        own = [s for s in all_stacks if s.device == device]
+        time = mean(e for s in own for e in s.errors) if own else None
+        ratio = mean(e for s in own for e, _ in s.ratio_errors) if own else None
+        single = [percent(mean(map(abs, errors[device, d]))) if (device, d) in errors else "-" for d in dtypes]
+        return [device, percent(time), percent(ratio), *single]
+
+    worst = sorted(((e, s.device, s.name, rows) for s in all_stacks for e, rows in s.ratio_errors), reverse=True)[:5]
+    detail = table(
+        ("device", "stack", "time", "ratio to 1 row"),
+        ([s.device, s.name, percent(mean(s.errors)), percent(mean(e for e, _ in s.ratio_errors))] for s in all_stacks),
+    )
+    return f"""## Kernels
+
+Mean relative error. A stack is every matrix of a model but its head, measured times interpolated between the shapes
+of the tables; the ratio is t(rows) / t(1), up to {WIDEST} rows. Single kernels: weight shapes in the checked part, cold
+weights, up to 257 rows. int8 and int4 are weight-only kernels and, with Arc, listed and not judged; the shapes of
+{", ".join(IN_SAMPLE)} (one model's) were all fitted.
+
+{table(("device", "stack, time", "stack, ratio", *(f"kernel, {d}" for d in dtypes)), map(by_device, devices))}
+The five worst ratios: {"; ".join(f"{d}, {n}, {rows} rows {percent(e)}" for e, d, n, rows in worst)}. On A100 the same
+product takes one of two times 10 % apart from one size to the next, also at one row, to which the ratio is taken.
+
+{detail}"""
+
+
+# ---- attention and experts
+
+
+@cache
+def attention_timer(device: str, heads: int, kv_heads: int) -> PassTimer:
+    """A timer of a model that is one attention layer with heads of 128."""
+    groups = (Attention(1, heads, kv_heads, 128, 128),)
+    return PassTimer(load_hardware(device), ModelSpec("attention", 1, 128, 1, (), groups))
+
+
+def attention_section() -> str:
+    one: dict[str, list[float]] = {}
+    for r in read_table("decode_attention.csv.gz"):
+        if not is_fitted(f"{r['heads']}/{r['kv_heads']}"):
+            timer = attention_timer(r["device"], int(r["heads"]), int(r["kv_heads"]))
+            load = Load(1, int(r["batch"]), int(r["cached"]))
+            one.setdefault(r["device"], []).append(timer.at(load).terms["attention"] * 1e6 / float(r["us"]) - 1)
+    heads = {"llama-3.1-8b": (32, 8), "qwen3-32b": (64, 8), "qwen3-30b-a3b": (32, 4)}
+    several: dict[tuple[str, str], list[float]] = {}
+    for r in read_table("rtx_attention.csv.gz"):
+        if int(r["queries"]) in range(2, 129) and int(r["cached"]) >= 512:
+            timer = attention_timer(r["device"], *heads[r["model"]])
+            load = Load(int(r["queries"]), 1, int(r["cached"]))
+            error = timer.at(load).terms["attention"] * 1e6 / float(r["us"]) - 1
+            several.setdefault((r["device"], r["model"]), []).append(error)
+    return f"""## Attention
+
+One query a sequence, combinations of heads in the checked part, caches far smaller or larger than the last cache:
+
+{table(("device", "mean error", "kernels"), ([d, percent(mean(map(abs, e))), str(len(e))] for d, e in one.items()))}
+2 to 128 queries over one cache of 512 tokens and more, by the kernel that does not split it (all rows; fitted on
+them): {"; ".join(f"{d}, {m} {percent(mean(map(abs, e)))}" for (d, m), e in several.items())}.
+
+## Experts
+
+{experts_text()}
+"""
+
+
+def experts_text() -> str:
+    model = load_model("qwen3-30b-a3b")
+    device = load_hardware("rtx-pro-6000-server")
+    linears = tuple(
+        Linear(m.name, m.inputs, m.outputs, 1, m.group, m.experts, m.active, m.split, m.params)
+        for m in model.linears
+        if m.experts
+    )
+    one = ModelSpec("experts", 1, model.hidden, 1, linears, (), formats={"default": weight_format("bf16")})
+    timer = PassTimer(device, one)
+    errors, covered = [], []
+    for r in read_table("rtx_experts.csv"):
+        tokens, touched, us = int(r["tokens"]), int(r["experts"]), float(r["us"])
+        spread = timer.at(Load(1, tokens)).cost.weight_bytes / (sum(m.params for m in linears) * 2)
+        overlap = max(0.0, min(1.0, 1 - (touched - 8) / (spread - 8))) if spread > 8 else 0.0
+        seconds = timer.at(Load(1, tokens, overlap=overlap)).terms["linear"]
+        (errors if touched <= spread + 0.5 else covered).append(seconds * 1e6 / us - 1)
+    return (
+        f"A layer of Qwen3-30B-A3B on RTX PRO 6000 by tokens and experts touched, the overlap set so that as many are: mean "
+        f"error {percent(mean(map(abs, errors)))} over {len(errors)} points. {len(covered)} points touch more experts than "
+        f"independent routing of their tokens would and are left out."
+    )
+
+
+# ---- decoding
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """A row, its prediction, and whether its group, or any row of its device, is in the fitted part."""
+
+    row: Row
+    seconds: float
+    fitted: bool
+    seen: bool
+
+    @property
+    def error(self) -> float:
+        return self.seconds / self.row.seconds - 1
+
+
+def outcomes() -> tuple[list[Outcome], dict[str, str]]:
+    rows, left = decode_rows()
+    fitted = groups(rows)
+    seen = {row.hardware.name for row in rows if fitted[row.group]}
+    found = []
+    for row in rows:
+        if row.engine not in engine_names():
+            left[row.id] = f"engine {row.engine} is not in the table"
+            continue
+        seconds = predicted(row, load_engine(row.engine))
+        found.append(Outcome(row, seconds, fitted[row.group], row.hardware.name in seen))
+    return found, left
+
+
+def spread(some: Sequence[Outcome]) -> list[str]:
+    """Count, median and 90th percentile of the absolute error."""
+    errors = [abs(o.error) for o in some]
+    return [str(len(errors)), percent(quantile(errors, 0.5)), percent(quantile(errors, 0.9))] if errors else ["0", "-", "-"]
+
+
+def by(some: Sequence[Outcome], key: Callable[[Outcome], str]) -> list[list[str]]:
+    """One table row a key: checked and fitted errors."""
+    keys = sorted({key(o) for o in some}, key=lambda k: (len(k) if k.isdigit() else 0, k))
+    return [
+        [k, *(cell for part in (False, True) for cell in spread([o for o in some if key(o) == k and o.fitted == part]))]
+        for k in keys
+    ]
+
+
+REASONS: tuple[tuple[Callable[[Row], bool], str], ...] = (
+    (lambda r: r.hardware.name in ("m1", "m3") and r.dtype.lower() == "f16", "the weights do not fit beside the system: memory pressure"),
+    (lambda r: r.engine == "tensorrt-llm", "a throughput that includes prefill and queueing, at a batch that may not have been full"),
+    (lambda r: r.source.startswith("sudoingX"), "contributors' rows of one model and device lie up to 1.6 times apart: builds, limits and clocks differ"),
+    (lambda r: r.hardware.name == "m1" or (r.hardware.name == "m1-max" and "7B" not in r.model.name), "rows of this machine lie far below those of the same chip in the other llama.cpp list"),
+    (lambda r: r.split > 1, "a pipeline over several cards: what passing the token on costs depends on the machine"),
+    (lambda r: r.model.params_total < 2e8, "a pass of a millisecond or less is launches alone, whose cost is the host's"),
+    (lambda r: r.hardware.name == "mi300x", "each further sequence costs this stack 0.08 ms, more than the engine's constant"),
+    (lambda r: "mobile" in r.words or r.hardware.kind == "apple", "clocks and memory of the machine are not stated"),
+    (lambda r: r.engine == "lmdeploy", "prefill and decoding overlap in this throughput"),
+    (lambda r: r.engine == "llama.cpp-no-fa", "a build of 2023 or 2024; its kernels changed from month to month"),
+)  # fmt: skip
+"""Why a row is off, by what is known of it; the first that holds."""
+
+
+def reason(row: Row) -> str:
+    return next((text for holds, text in REASONS if holds(row)), "not explained")
+
+
+def coverage(some: Sequence[Outcome], engine: Callable[[Outcome], Engine | None]) -> float:
+    """Share of the rows whose measured time lies in the stated interval."""
+    inside = 0
+    for o in some:
+        timer = PassTimer(o.row.hardware, o.row.model, engine=engine(o))
+        base = timer.at(o.row.load).pass_s
+        low, high = (end - base + o.seconds if engine(o) else end for end in interval(timer, o.row.load))
+        inside += low <= o.row.seconds <= high
+    return inside / len(some)
+
+
+def decode_section(found: Sequence[Outcome], left: dict[str, str]) -> str:
+    single = [o for o in found if o.row.load.batch == 1]
+    checked = [o for o in single if not o.fitted]
+    grids = {
+        "LMDeploy on A100 (its groups are in the fitted part)": [o for o in found if o.row.engine == "lmdeploy"],
+        "vLLM on MI300X, checked": [o for o in found if o.row.hardware.name == "mi300x"],
+    }
+    worst = sorted((o for o in single if not o.fitted), key=lambda o: -abs(o.error))[:10]
+    head = ("", "checked rows", "median", "90th percentile", "fitted rows", "median", "90th percentile")
+    known = coverage(checked, lambda o: load_engine(o.row.engine))
+    current = [o for o in checked if load_engine(o.row.engine).serves]
+    unknown = coverage(current, lambda _: None)
+    why: dict[str, int] = {}
+    for text in left.values():
+        why[text] = why.get(text, 0) + 1
+    return f"""## Plain decoding
+
+Absolute relative error of a pass, engine known. A row that includes a prompt's processing is predicted with it. Rows over
+several cards in layers are one pass through all of them.
+
+{
+        table(
+            ("batch 1", "rows", "median", "90th percentile"),
+            (
+                ["checked, device has a row in the fitted part", *spread([o for o in checked if o.seen])],
+                ["checked, device unseen", *spread([o for o in checked if not o.seen])],
+                ["checked, all", *spread(checked)],
+            ),
+        )
+    }
+{table(("batch grids", "rows", "median", "90th percentile"), ([name, *spread(some)] for name, some in grids.items()))}
+Intervals: {percent(known)} of the checked rows at batch 1 lie in the interval stated with the engine; with the engine left
+out, {percent(unknown)} of those of engines that one would serve with.
+
+By engine:
+
+{table(head, by(found, lambda o: o.row.engine))}
+By device:
+
+{table(head, by(found, lambda o: o.row.hardware.name))}
+By dtype:
+
+{table(head, by(found, lambda o: o.row.dtype))}
+By batch:
+
+{table(head, by(found, lambda o: str(o.row.load.batch)))}
+The ten worst checked rows at batch 1:
+
+{
+        table(
+            ("row", "device", "model", "dtype", "engine", "measured", "predicted", "error", "why"),
+            (
+                [
+                    o.row.id,
+                    o.row.words,
+                    o.row.model.name,
+                    o.row.dtype,
+                    o.row.engine,
+                    f"{o.row.seconds * 1e3:.2f} ms",
+                    f"{o.seconds * 1e3:.2f} ms",
+                    f"{100 * o.error:+.0f} %",
+                    reason(o.row),
+                ]
+                for o in worst
+            ),
+        )
+    }
+Not predicted, {len(left)} rows: {"; ".join(f"{text} ({count})" for text, count in sorted(why.items()))}.
+"""
+
+
+# ---- verification curves
+
+
+def verify_section() -> str:
+    curves, left = verify_rows()
+    fitted = groups(row for rows in curves.values() for row in rows)
+    lines, checked = [], []
+    for name, rows in sorted(curves.items()):
+        ordered = sorted(rows, key=lambda row: row.load.tokens)
+        if len(ordered) < 2 or ordered[0].engine not in engine_names():
+            continue
+        engine = load_engine(ordered[0].engine)
+        times = [predicted(row, engine) for row in ordered]
+        ratios = [
+            (row.load.tokens, row.seconds / ordered[0].seconds, t / times[0]) for row, t in zip(ordered[1:], times[1:])
+        ]
+        errors = [abs(p / m - 1) for _, m, p in ratios]
+        part = "fitted" if fitted[ordered[0].group] else "checked"
+        if part == "checked":
+            checked += errors
+        n, m, p = ratios[-1]
+        source, words, model, dtype, _, _ = name.split("|")
+        base = ordered[0].load.tokens
+        lines.append([source, words, model, dtype, part, f"{base} to {n}", f"{m:.2f}", f"{p:.2f}", percent(mean(errors))])
+    head = ("source", "device", "model", "dtype", "part", "tokens", "measured", "predicted", "mean error")
+    return f"""## Verification
+
+Time of a pass over n tokens relative to the curve's first n; measured and predicted columns are for its last n. Median error
+of the checked ratios {percent(quantile(checked, 0.5))}, 90th percentile {percent(quantile(checked, 0.9))}. These are llama.cpp's
+curves, whose kernels switch with the number of tokens and changed between builds; a user's own curve (`--verify-curve`) replaces
+the prediction. {len(left)} rows are no pass of one model (whole rounds, single layers) or name no device or size.
+
+{table(head, lines)}"""
+
+
+# ---- pictures
+
+
+def pictures(found: Sequence[Outcome], all_stacks: Sequence[Stack]) -> list[Path]:
+    """Predicted against measured passes, and stacks by rows; as SVG, the same for the same data."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt
+
+    plt.rcParams.update({"svg.hashsalt": "specplan", "font.size": 9})
+    folder = DOCS / "img"
+    folder.mkdir(parents=True, exist_ok=True)
+    return [_passes(plt, found, folder / "accuracy.svg"), _stairs(plt, all_stacks, folder / "accuracy_stacks.svg")]
+
+
+def _passes(plt: object, found: Sequence[Outcome], path: Path) -> Path:
+    figure, axes = plt.subplots(figsize=(6, 5.5))  # type: ignore[attr-defined]
+    engines = sorted({o.row.engine for o in found})
+    for colour, engine in enumerate(engines):
+        for part, marker in ((True, "none"), (False, f"C{colour}")):
+            some = [o for o in found if o.row.engine == engine and o.fitted == part]
+            label = engine if part or not any(o.fitted for o in found if o.row.engine == engine) else None
+            x, y = [o.row.seconds * 1e3 for o in some], [o.seconds * 1e3 for o in some]
+            axes.scatter(x, y, s=14, facecolors=marker, edgecolors=f"C{colour}", linewidths=0.7, label=label)
+    ends = [0.2, 600]
+    for factor, style in ((1, "-"), (1.25, ":"), (0.8, ":")):
+        axes.plot(ends, [factor * e for e in ends], style, color="grey", linewidth=0.8)
+    axes.set(xscale="log", yscale="log", xlim=ends, ylim=ends, xlabel="measured pass, ms", ylabel="predicted pass, ms")
+    axes.set_title("Plain decoding: filled checked, hollow fitted; dotted 25 %", fontsize=9)
+    axes.legend(frameon=False, fontsize=8)
+    return _save(plt, figure, path)
+
+
+def _stairs(plt: object, all_stacks: Sequence[Stack], path: Path) -> Path:
+    own = [s for s in all_stacks if s.name == "Llama-2-13B"]
+    figure, grid = plt.subplots(2, (len(own) + 1) // 2, figsize=(11, 5), sharex=True, sharey=True)  # type: ignore[attr-defined]
+    for axes, s in zip(grid.flat, own):
+        _, t1, p1 = s.cells[0]
+        timer = PassTimer(load_hardware(s.device), load_model("llama-2-13b").with_format("bf16"))
+        widths = range(1, 258)
+        axes.plot(widths, [timer.at(Load(w)).terms["linear"] / p1 for w in widths], linewidth=1)
+        axes.plot([r for r, _, _ in s.cells], [t / t1 for _, t, _ in s.cells], ".", color="black", markersize=3)
+        axes.set_title(s.device, fontsize=9)
+        axes.set_ylim(0.9, 2.4)
+    figure.supxlabel("tokens in the pass", fontsize=9)
+    figure.supylabel("linear stack of Llama-2-13B, t(n) / t(1)", fontsize=9)
+    return _save(plt, figure, path)
+
+
+def _save(plt: object, figure: object, path: Path) -> Path:
+    figure.tight_layout()  # type: ignore[attr-defined]
+    figure.savefig(path, metadata={"Date": None})  # type: ignore[attr-defined]
+    plt.close(figure)  # type: ignore[attr-defined]
+    return path
+
+
+# ---- the report
+
+
+def report(found: Sequence[Outcome], left: dict[str, str], all_stacks: Sequence[Stack]) -> str:
+    return f"""# How far off the predicted times are
+
+Written by `python benchmarks/accuracy.py` from measurements by others; benchmarks/data/README.md names them. Each row belongs
+to a group (weight shape; combination of heads; source, device and model), and a hash of the group's name puts it in the fitted
+part (60 %) or the checked part. Constants in hardware/*.yaml were fitted on the first (benchmarks/fit_kernels.py,
+benchmarks/fit_engines.py); what counts is the second.
+
+![Predicted against measured passes](img/accuracy.svg)
+
+{decode_section(found, left)}
+{kernels_section(all_stacks)}
+![Stairs of the linear stack of Llama-2-13B](img/accuracy_stacks.svg)
+
+{attention_section()}
+{verify_section()}"""
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="Write docs/accuracy.md and its pictures.")
+    parser.add_argument("--no-pictures", action="store_true", help="the text alone, without matplotlib")
+    options = parser.parse_args()
+    (found, left), all_stacks = outcomes(), stacks()
+    DOCS.mkdir(exist_ok=True)
+    (DOCS / "accuracy.md").write_text(report(found, left, all_stacks), encoding="utf-8")
+    print(f"wrote {DOCS / 'accuracy.md'}")
+    if not options.no_pictures:
+        print("\n".join(f"wrote {path}" for path in pictures(found, all_stacks)))
+
+
+if __name__ == "__main__":
+    main()

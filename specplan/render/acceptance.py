@@ -1,0 +1,113 @@
+"""The answers of `specplan acceptance`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from ..acceptance import RULES, Acceptance, Positional, acceptance_document, child_prob_for, tau_interval
+from ..errors import InputError
+from ..tree import TokenTree
+from .output import Answer, Table, document
+from .tree import acceptance_assumptions
+
+LOSSLESS = {rule: rule != "typical" for rule in RULES}
+
+
+def acceptance_answer(acceptance: Acceptance, given: Mapping[str, Any]) -> Answer:
+    """What the numbers mean, by chain position and by child."""
+    assumptions = acceptance_assumptions(acceptance)
+    return Answer(
+        verdict=_verdict(acceptance),
+        document=_document(acceptance, given, assumptions),
+        parts=list(_tables(acceptance)),
+        assumptions=assumptions,
+    )
+
+
+def _document(
+    acceptance: Acceptance, given: Mapping[str, Any], assumptions: Sequence[tuple[str, str]]
+) -> dict[str, Any]:
+    keys = acceptance_document(acceptance)
+    notes = keys.pop("notes")
+    keys.pop("schema")
+    return document("acceptance", inputs=given, assumptions=assumptions, notes=notes, warnings=(), keys=keys)
+
+
+def _depths(acceptance: Acceptance) -> range:
+    return range(1, min(acceptance.max_depth or 8, 16) + 1)
+
+
+def _verdict(acceptance: Acceptance) -> str:
+    length = _depths(acceptance)[-1]
+    chain = TokenTree.chain(length)
+    interval = tau_interval(acceptance, chain)
+    between = "" if interval is None else f" ({interval.low:.3f} to {interval.high:.3f})"
+    siblings = "" if acceptance.siblings_known else "; nothing is known of second-best children"
+    return f"A chain of {length} yields {acceptance.tau(chain):.3f} tokens a round{between}{siblings}."
+
+
+def _tables(acceptance: Acceptance) -> Iterator[Table]:
+    rows = []
+    before = 1.0
+    for depth in _depths(acceptance):
+        chain = TokenTree.chain(depth)
+        survival = acceptance.level_survival(chain)[-1]
+        conditional = survival / before if before else 0.0
+        rows.append((str(depth), f"{conditional:.4f}", f"{survival:.4f}", f"{acceptance.tau(chain):.4f}"))
+        before = survival
+    yield Table(
+        ("chain position", "given the ones before", "at least this many", "tokens/round of a chain this long"), rows
+    )
+    if acceptance.siblings_known:
+        fans = [TokenTree.full(count, 1) for count in (1, 2, 3, 4, 8)]
+        yield Table(
+            ("children of the root", "one of them is accepted"),
+            [(str(fan.nodes), f"{acceptance.accepted(fan):.4f}") for fan in fans],
+        )
+
+
+def rule_answer(
+    target: Sequence[float], draft: Sequence[float], *, rule: str, count: int, epsilon: float, delta: float
+) -> Answer:
+    """Child probabilities under a rule for given distributions, and under all rules beside it."""
+    inputs = {
+        "target_probs": target,
+        "draft_probs": draft,
+        "rule": rule,
+        "children": count,
+        "epsilon": epsilon,
+        "delta": delta,
+    }
+    row = child_prob_for(target, draft, rule=rule, count=count, epsilon=epsilon, delta=delta)
+    found = Positional(row, rule=rule, scheme="ordered")
+    every = {name: _row(target, draft, name, count, epsilon, delta) for name in RULES}
+    columns = ["rule", *(f"child {i}" for i in range(1, count + 1)), "any", "lossless"]
+    rows = [
+        [name, *(f"{p:.4f}" for p in values), f"{sum(values):.4f}", "yes" if LOSSLESS[name] else "no"]
+        for name, values in every.items()
+        if values is not None
+    ]
+    assumptions = [
+        ("exact for these distributions; real ones change from token to token", "acceptance.py, child_prob_for")
+    ]
+    keys = _document(found, inputs, assumptions) | {"child_prob_by_rule": every}
+    why = ["Greedy is lossless for greedy decoding only. Typical acceptance does not keep the target's distribution."]
+    return Answer(
+        verdict=f"Under {rule} one of {count} children is accepted with probability {sum(row):.4f}.",
+        document=keys,
+        parts=[Table(columns, rows)],
+        why=why,
+        assumptions=assumptions,
+    )
+
+
+def _row(
+    target: Sequence[float], draft: Sequence[float], rule: str, count: int, epsilon: float, delta: float
+) -> tuple[float, ...] | None:
+    """The row of one rule, None where it cannot have that many children."""
+    try:
+        row = child_prob_for(target, draft, rule=rule, count=count, epsilon=epsilon, delta=delta)
+    except InputError:
+        return None
+    return (*row, *(0.0 for _ in range(count - len(row))))
