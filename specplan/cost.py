@@ -118,12 +118,14 @@ class Kernel:
 
     rows    tokens that each matrix sees: the height of the product
     cost    of one run
+    inputs  elements of an input row on one device
     """
 
     linear: Linear
     count: int
     rows: float
     cost: Cost
+    inputs: float
 
 
 def kernels(model: ModelSpec, load: Load) -> Iterator[Kernel]:
@@ -136,9 +138,8 @@ def kernels(model: ModelSpec, load: Load) -> Iterator[Kernel]:
             rows, matrices, work = load.tokens * linear.active / touched, touched, load.tokens * linear.active
         else:
             rows, matrices, work = 1.0 * load.tokens, 1.0, load.tokens
-        columns = (
-            linear.inputs + linear.outputs * share if linear.split != "row" else linear.inputs * share + linear.outputs
-        )
+        inputs = linear.inputs * (share if linear.split == "row" else 1.0)
+        outputs = linear.outputs * (1.0 if linear.split == "row" else share)
         yield Kernel(
             linear,
             linear.count,
@@ -146,8 +147,9 @@ def kernels(model: ModelSpec, load: Load) -> Iterator[Kernel]:
             Cost(
                 flops=2.0 * linear.params * work * share,
                 weight_bytes=linear.params * matrices * per_weight * share,
-                activation_bytes=2.0 * work * columns,
+                activation_bytes=2.0 * work * (inputs + outputs),
             ),
+            inputs,
         )
 
 

@@ -216,7 +216,7 @@ class PassTimer:
             )
         compute = cost.flops / (eff.compute * peak * self.clock)
         tiled = compute * self.tiles(kernel.rows, eff.tile) * eff.tile / kernel.rows
-        fixed = eff.latency + eff.latency_per_input * kernel.linear.inputs
+        fixed = eff.latency + eff.latency_per_input * kernel.inputs
         return self.norm(memory, tiled, eff.exponent) * self.step(kernel.rows, eff) + fixed, memory, compute
 
     def _attention(self, load: Load) -> tuple[Any, Any, Any]:
