@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import argparse
 import statistics
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -83,10 +84,12 @@ class Cell:
 
 @cache
 def cells() -> tuple[Cell, ...]:
-    return tuple(
-        Cell(r["device"], r["dtype"], (int(r["outputs"]), int(r["inputs"])), int(r["rows"]), r["cold"] == "1", float(r["us"]))
-        for r in read_table("matrix_kernels.csv.gz")
-    )  # fmt: skip
+    return tuple(map(_cell, read_table("matrix_kernels.csv.gz")))
+
+
+def _cell(row: dict[str, str]) -> Cell:
+    shape = int(row["outputs"]), int(row["inputs"])
+    return Cell(row["device"], row["dtype"], shape, int(row["rows"]), row["cold"] == "1", float(row["us"]))
 
 
 @cache
@@ -117,10 +120,10 @@ def kernel_errors() -> dict[tuple[str, str], list[float]]:
 class Grid:
     """Measured kernels of one device in 16 bits, interpolated over outputs and inputs, linear in both."""
 
-    def __init__(self, device: str) -> None:
+    def __init__(self, device: str, *, cold: bool) -> None:
         self.us: dict[tuple[int, int], dict[int, float]] = {}
         for cell in cells():
-            if cell.device == device and cell.dtype == "bf16":
+            if cell.device == device and cell.dtype == "bf16" and (cell.cold or not cold):
                 self.us.setdefault(cell.shape, {})[cell.rows] = cell.us
         self.outputs = sorted({outputs for outputs, _ in self.us})
         self.inputs = sorted({inputs for _, inputs in self.us})
@@ -147,9 +150,14 @@ def _around(known: Sequence[int], value: int) -> list[tuple[int, float]]:
     return [(a, 1 - share), (b, share)]
 
 
-def stack_cells(device: str, model: ModelSpec, tp: int) -> list[tuple[int, float, float]]:
+@cache
+def grid_of(device: str, cold: bool) -> Grid:
+    return Grid(device, cold=cold)
+
+
+def stack_cells(device: str, model: ModelSpec, tp: int, *, cold: bool) -> list[tuple[int, float, float]]:
     """(rows, measured, predicted) seconds of all matrices but the head, for rows up to 257."""
-    grid = Grid(device)
+    grid = grid_of(device, cold)
     measured: dict[int, list[float]] = {}
     matrices = [m for m in model.linears if m.group != "head"]
     for m in matrices:
@@ -181,12 +189,13 @@ class Stack:
         return [(abs((p / p1) / (t / t1) - 1), rows) for rows, t, p in self.cells if rows <= WIDEST]
 
 
-def stacks() -> list[Stack]:
+def stacks(*, cold: bool = False) -> list[Stack]:
+    """Every stack on every device with tables; `cold`: those alone whose neighbouring shapes were all cold."""
     devices = list(dict.fromkeys(cell.device for cell in cells() if cell.device not in IN_SAMPLE))
     found = []
     for device in devices:
         for name, model, tp in STACKS:
-            measured = stack_cells(device, load_model(model).with_format("bf16"), tp)
+            measured = stack_cells(device, load_model(model).with_format("bf16"), tp, cold=cold)
             if measured:
                 found.append(Stack(device, name, measured))
     return found
@@ -197,14 +206,24 @@ def kernels_section(all_stacks: Sequence[Stack]) -> str:
     devices = list(dict.fromkeys(device for device, _ in errors))
     dtypes = list(dict.fromkeys(dtype for _, dtype in errors))
 
-    def by_device(device: str) -> list[str]:
-        own = [s for s in all_stacks if s.device == device]
-        time = mean(e for s in own for e in s.errors) if own else None
-        ratio = mean(e for s in own for e, _ in s.ratio_errors) if own else None
-        single = [percent(mean(map(abs, errors[device, d]))) if (device, d) in errors else "-" for d in dtypes]
-        return [device, percent(time), percent(ratio), *single]
+    def of_stacks(some: Sequence[Stack], device: str) -> list[str]:
+        own = [s for s in some if s.device == device]
+        if not own:
+            return ["-", "-"]
+        return [
+            percent(mean(e for s in own for e in s.errors)),
+            percent(mean(e for s in own for e, _ in s.ratio_errors)),
+        ]
 
-    worst = sorted(((e, s.device, s.name, rows) for s in all_stacks for e, rows in s.ratio_errors), reverse=True)[:5]
+    cold = stacks(cold=True)
+
+    def by_device(device: str) -> list[str]:
+        single = [percent(mean(map(abs, errors[device, d]))) if (device, d) in errors else "-" for d in dtypes]
+        return [device, *of_stacks(all_stacks, device), *of_stacks(cold, device), *single]
+
+    head = ("device", "stack, time", "ratio", "cold stacks, time", "ratio", *(f"kernel, {d}" for d in dtypes))
+    judged = [s for s in all_stacks if not s.device.startswith("arc")]
+    worst = sorted(((e, s.device, s.name, rows) for s in judged for e, rows in s.ratio_errors), reverse=True)[:5]
     detail = table(
         ("device", "stack", "time", "ratio to 1 row"),
         ([s.device, s.name, percent(mean(s.errors)), percent(mean(e for e, _ in s.ratio_errors))] for s in all_stacks),
@@ -212,11 +231,12 @@ def kernels_section(all_stacks: Sequence[Stack]) -> str:
     return f"""## Kernels
 
 Mean relative error. A stack is every matrix of a model but its head, measured times interpolated between the shapes
-of the tables; the ratio is t(rows) / t(1), up to {WIDEST} rows. Single kernels: weight shapes in the checked part, cold
-weights, up to 257 rows. int8 and int4 are weight-only kernels and, with Arc, listed and not judged; the shapes of
-{", ".join(IN_SAMPLE)} (one model's) were all fitted.
+of the tables; the ratio is t(rows) / t(1), up to {WIDEST} rows. Cold stacks are those whose neighbouring shapes were
+all timed with weights that had left the last cache; small shapes are not where that cache is large. Single kernels:
+weight shapes in the checked part, cold weights, up to 257 rows. int8 and int4 are weight-only kernels and, with Arc,
+listed and not judged; the shapes of {", ".join(IN_SAMPLE)} (one model's) were all fitted.
 
-{table(("device", "stack, time", "stack, ratio", *(f"kernel, {d}" for d in dtypes)), map(by_device, devices))}
+{table(head, map(by_device, devices))}
 The five worst ratios: {"; ".join(f"{d}, {n}, {rows} rows {percent(e)}" for e, d, n, rows in worst)}. On A100 the same
 product takes one of two times 10 % apart from one size to the next, also at one row, to which the ratio is taken.
 
@@ -277,12 +297,13 @@ def experts_text() -> str:
         tokens, touched, us = int(r["tokens"]), int(r["experts"]), float(r["us"])
         spread = timer.at(Load(1, tokens)).cost.weight_bytes / (sum(m.params for m in linears) * 2)
         overlap = max(0.0, min(1.0, 1 - (touched - 8) / (spread - 8))) if spread > 8 else 0.0
-        seconds = timer.at(Load(1, tokens, overlap=overlap)).terms["linear"]
+        terms = timer.at(Load(1, tokens, overlap=overlap)).terms
+        seconds = terms["linear"] + terms["routing"]
         (errors if touched <= spread + 0.5 else covered).append(seconds * 1e6 / us - 1)
     return (
-        f"A layer of Qwen3-30B-A3B on RTX PRO 6000 by tokens and experts touched, the overlap set so that as many are: mean "
-        f"error {percent(mean(map(abs, errors)))} over {len(errors)} points. {len(covered)} points touch more experts than "
-        f"independent routing of their tokens would and are left out."
+        f"A layer of Qwen3-30B-A3B on RTX PRO 6000 by tokens and experts touched, the overlap set so that as many are: "
+        f"mean error {percent(mean(map(abs, errors)))} over {len(errors)} points. {len(covered)} points touch more "
+        f"experts than independent routing of their tokens would and are left out."
     )
 
 
@@ -320,30 +341,48 @@ def outcomes() -> tuple[list[Outcome], dict[str, str]]:
 def spread(some: Sequence[Outcome]) -> list[str]:
     """Count, median and 90th percentile of the absolute error."""
     errors = [abs(o.error) for o in some]
-    return [str(len(errors)), percent(quantile(errors, 0.5)), percent(quantile(errors, 0.9))] if errors else ["0", "-", "-"]
+    if not errors:
+        return ["0", "-", "-"]
+    return [str(len(errors)), percent(quantile(errors, 0.5)), percent(quantile(errors, 0.9))]
 
 
-def by(some: Sequence[Outcome], key: Callable[[Outcome], str]) -> list[list[str]]:
-    """One table row a key: checked and fitted errors."""
+def by(some: Sequence[Outcome], key: Callable[[Outcome], str]) -> str:
+    """A table with a row a key: checked and fitted errors."""
     keys = sorted({key(o) for o in some}, key=lambda k: (len(k) if k.isdigit() else 0, k))
-    return [
-        [k, *(cell for part in (False, True) for cell in spread([o for o in some if key(o) == k and o.fitted == part]))]
-        for k in keys
-    ]
+    rows = []
+    for k in keys:
+        own = [o for o in some if key(o) == k]
+        rows.append([k, *(cell for part in (False, True) for cell in spread([o for o in own if o.fitted == part]))])
+    return table(("", "checked rows", *_SPREAD[1:], "fitted rows", *_SPREAD[1:]), rows)
 
+
+_M1_MAX = "rows of this machine lie far below those of the same chip in the other llama.cpp list"
 
 REASONS: tuple[tuple[Callable[[Row], bool], str], ...] = (
-    (lambda r: r.hardware.name in ("m1", "m3") and r.dtype.lower() == "f16", "the weights do not fit beside the system: memory pressure"),
-    (lambda r: r.engine == "tensorrt-llm", "a throughput that includes prefill and queueing, at a batch that may not have been full"),
-    (lambda r: r.source.startswith("sudoingX"), "contributors' rows of one model and device lie up to 1.6 times apart: builds, limits and clocks differ"),
-    (lambda r: r.hardware.name == "m1" or (r.hardware.name == "m1-max" and "7B" not in r.model.name), "rows of this machine lie far below those of the same chip in the other llama.cpp list"),
-    (lambda r: r.split > 1, "a pipeline over several cards: what passing the token on costs depends on the machine"),
-    (lambda r: r.model.params_total < 2e8, "a pass of a millisecond or less is launches alone, whose cost is the host's"),
-    (lambda r: r.hardware.name == "mi300x", "each further sequence costs this stack 0.08 ms, more than the engine's constant"),
-    (lambda r: "mobile" in r.words or r.hardware.kind == "apple", "clocks and memory of the machine are not stated"),
+    (
+        lambda r: r.hardware.name in ("m1", "m3") and r.dtype.lower() == "f16",
+        "the weights do not fit beside the system: memory pressure",
+    ),
+    (
+        lambda r: r.engine == "tensorrt-llm",
+        "a throughput that includes prefill and queueing, at a batch that may not have been full",
+    ),
+    (
+        lambda r: r.source.startswith("sudoingX"),
+        "contributors' rows of one model and device lie up to 1.6 times apart: builds, limits and clocks differ",
+    ),
+    (lambda r: r.hardware.name in ("m1", "m1-max"), _M1_MAX),
+    (
+        lambda r: r.split > 1,
+        "a pipeline over several cards: what passing the token on costs depends on the machine",
+    ),
+    (
+        lambda r: r.model.params_total < 2e8,
+        "a pass of a millisecond or less is launches alone, whose cost is the host's",
+    ),
     (lambda r: r.engine == "lmdeploy", "prefill and decoding overlap in this throughput"),
     (lambda r: r.engine == "llama.cpp-no-fa", "a build of 2023 or 2024; its kernels changed from month to month"),
-)  # fmt: skip
+)
 """Why a row is off, by what is known of it; the first that holds."""
 
 
@@ -362,78 +401,86 @@ def coverage(some: Sequence[Outcome], engine: Callable[[Outcome], Engine | None]
     return inside / len(some)
 
 
+_DECODE = """## Plain decoding
+
+Absolute relative error of a pass, engine known. A row that includes a prompt's processing is predicted with it. Rows
+over several cards in layers are one pass through all of them.
+
+{single}
+{grids}
+Intervals: {known} of the checked rows at batch 1 lie in the interval stated with the engine; with the engine left out,
+{unknown} of those of engines that one would serve with.
+
+By engine:
+
+{engines}
+By device:
+
+{devices}
+By dtype:
+
+{dtypes}
+By batch:
+
+{batches}
+The ten worst checked rows at batch 1:
+
+{worst}
+Not predicted, {count} rows: {left}.
+"""
+
+
 def decode_section(found: Sequence[Outcome], left: dict[str, str]) -> str:
     single = [o for o in found if o.row.load.batch == 1]
     checked = [o for o in single if not o.fitted]
+    seen, unseen = [o for o in checked if o.seen], [o for o in checked if not o.seen]
+    current = [o for o in checked if load_engine(o.row.engine).serves]
+    parts = {"checked, device has a row in the fitted part": seen, "checked, device unseen": unseen, "checked": checked}
     grids = {
         "LMDeploy on A100 (its groups are in the fitted part)": [o for o in found if o.row.engine == "lmdeploy"],
         "vLLM on MI300X, checked": [o for o in found if o.row.hardware.name == "mi300x"],
     }
-    worst = sorted((o for o in single if not o.fitted), key=lambda o: -abs(o.error))[:10]
-    head = ("", "checked rows", "median", "90th percentile", "fitted rows", "median", "90th percentile")
-    known = coverage(checked, lambda o: load_engine(o.row.engine))
-    current = [o for o in checked if load_engine(o.row.engine).serves]
-    unknown = coverage(current, lambda _: None)
-    why: dict[str, int] = {}
-    for text in left.values():
-        why[text] = why.get(text, 0) + 1
-    return f"""## Plain decoding
+    why = Counter(left.values())
+    return _DECODE.format(
+        single=table(("batch 1", *_SPREAD), ([name, *spread(some)] for name, some in parts.items())),
+        grids=table(("batch grids", *_SPREAD), ([name, *spread(some)] for name, some in grids.items())),
+        known=percent(coverage(checked, lambda o: load_engine(o.row.engine))),
+        unknown=percent(coverage(current, lambda _: None)),
+        engines=by(found, lambda o: o.row.engine),
+        devices=by(found, lambda o: o.row.hardware.name),
+        dtypes=by(found, lambda o: o.row.dtype),
+        batches=by(found, lambda o: str(o.row.load.batch)),
+        worst=worst_rows(sorted(checked, key=lambda o: -abs(o.error))[:10]),
+        count=len(left),
+        left="; ".join(f"{text} ({count})" for text, count in sorted(why.items())),
+    )
 
-Absolute relative error of a pass, engine known. A row that includes a prompt's processing is predicted with it. Rows over
-several cards in layers are one pass through all of them.
 
-{
-        table(
-            ("batch 1", "rows", "median", "90th percentile"),
-            (
-                ["checked, device has a row in the fitted part", *spread([o for o in checked if o.seen])],
-                ["checked, device unseen", *spread([o for o in checked if not o.seen])],
-                ["checked, all", *spread(checked)],
-            ),
-        )
-    }
-{table(("batch grids", "rows", "median", "90th percentile"), ([name, *spread(some)] for name, some in grids.items()))}
-Intervals: {percent(known)} of the checked rows at batch 1 lie in the interval stated with the engine; with the engine left
-out, {percent(unknown)} of those of engines that one would serve with.
+_SPREAD = ("rows", "median", "90th percentile")
 
-By engine:
 
-{table(head, by(found, lambda o: o.row.engine))}
-By device:
+def worst_rows(some: Iterable[Outcome]) -> str:
+    head = ("row", "device", "model", "dtype", "engine", "measured", "predicted", "error", "why")
+    return table(head, map(_worst_row, some))
 
-{table(head, by(found, lambda o: o.row.hardware.name))}
-By dtype:
 
-{table(head, by(found, lambda o: o.row.dtype))}
-By batch:
-
-{table(head, by(found, lambda o: str(o.row.load.batch)))}
-The ten worst checked rows at batch 1:
-
-{
-        table(
-            ("row", "device", "model", "dtype", "engine", "measured", "predicted", "error", "why"),
-            (
-                [
-                    o.row.id,
-                    o.row.words,
-                    o.row.model.name,
-                    o.row.dtype,
-                    o.row.engine,
-                    f"{o.row.seconds * 1e3:.2f} ms",
-                    f"{o.seconds * 1e3:.2f} ms",
-                    f"{100 * o.error:+.0f} %",
-                    reason(o.row),
-                ]
-                for o in worst
-            ),
-        )
-    }
-Not predicted, {len(left)} rows: {"; ".join(f"{text} ({count})" for text, count in sorted(why.items()))}.
-"""
+def _worst_row(o: Outcome) -> list[str]:
+    row = o.row
+    times = [f"{seconds * 1e3:.2f} ms" for seconds in (row.seconds, o.seconds)]
+    return [row.id, row.words, row.model.name, row.dtype, row.engine, *times, f"{100 * o.error:+.0f} %", reason(row)]
 
 
 # ---- verification curves
+
+
+_VERIFY = """## Verification
+
+Time of a pass over n tokens relative to the curve's first n; the measured and predicted columns are for its last n.
+Median error of the checked ratios {median}, 90th percentile {tail}. These are llama.cpp's curves, whose kernels switch
+with the number of tokens and changed between builds; a user's own curve (`--verify-curve`) replaces the prediction.
+{left} rows are no pass of one model (whole rounds, single layers) or name no device or size.
+
+{curves}"""
 
 
 def verify_section() -> str:
@@ -444,28 +491,27 @@ def verify_section() -> str:
         ordered = sorted(rows, key=lambda row: row.load.tokens)
         if len(ordered) < 2 or ordered[0].engine not in engine_names():
             continue
-        engine = load_engine(ordered[0].engine)
-        times = [predicted(row, engine) for row in ordered]
-        ratios = [
-            (row.load.tokens, row.seconds / ordered[0].seconds, t / times[0]) for row, t in zip(ordered[1:], times[1:])
-        ]
-        errors = [abs(p / m - 1) for _, m, p in ratios]
-        part = "fitted" if fitted[ordered[0].group] else "checked"
-        if part == "checked":
+        ratios = _ratios(ordered)
+        errors = [abs(p / m - 1) for m, p in ratios]
+        if not fitted[ordered[0].group]:
             checked += errors
-        n, m, p = ratios[-1]
-        source, words, model, dtype, _, _ = name.split("|")
-        base = ordered[0].load.tokens
-        lines.append([source, words, model, dtype, part, f"{base} to {n}", f"{m:.2f}", f"{p:.2f}", percent(mean(errors))])
+        part = "fitted" if fitted[ordered[0].group] else "checked"
+        tokens = f"{ordered[0].load.tokens} to {ordered[-1].load.tokens}"
+        last = [f"{value:.2f}" for value in ratios[-1]]
+        lines.append([*name.split("|")[:4], part, tokens, *last, percent(mean(errors))])
     head = ("source", "device", "model", "dtype", "part", "tokens", "measured", "predicted", "mean error")
-    return f"""## Verification
+    return _VERIFY.format(
+        median=percent(quantile(checked, 0.5)),
+        tail=percent(quantile(checked, 0.9)),
+        left=len(left),
+        curves=table(head, lines),
+    )
 
-Time of a pass over n tokens relative to the curve's first n; measured and predicted columns are for its last n. Median error
-of the checked ratios {percent(quantile(checked, 0.5))}, 90th percentile {percent(quantile(checked, 0.9))}. These are llama.cpp's
-curves, whose kernels switch with the number of tokens and changed between builds; a user's own curve (`--verify-curve`) replaces
-the prediction. {len(left)} rows are no pass of one model (whole rounds, single layers) or name no device or size.
 
-{table(head, lines)}"""
+def _ratios(rows: Sequence[Row]) -> list[tuple[float, float]]:
+    """(measured, predicted) times relative to the first row's."""
+    times = [predicted(row, load_engine(row.engine)) for row in rows]
+    return [(row.seconds / rows[0].seconds, t / times[0]) for row, t in zip(rows[1:], times[1:])]
 
 
 # ---- pictures
@@ -487,10 +533,12 @@ def pictures(found: Sequence[Outcome], all_stacks: Sequence[Stack]) -> list[Path
 def _passes(plt: object, found: Sequence[Outcome], path: Path) -> Path:
     figure, axes = plt.subplots(figsize=(6, 5.5))  # type: ignore[attr-defined]
     engines = sorted({o.row.engine for o in found})
+    labelled: set[str | None] = set()
     for colour, engine in enumerate(engines):
         for part, marker in ((True, "none"), (False, f"C{colour}")):
             some = [o for o in found if o.row.engine == engine and o.fitted == part]
-            label = engine if part or not any(o.fitted for o in found if o.row.engine == engine) else None
+            label = None if engine in labelled or not some else engine
+            labelled.add(label)
             x, y = [o.row.seconds * 1e3 for o in some], [o.seconds * 1e3 for o in some]
             axes.scatter(x, y, s=14, facecolors=marker, edgecolors=f"C{colour}", linewidths=0.7, label=label)
     ends = [0.2, 600]
@@ -504,7 +552,8 @@ def _passes(plt: object, found: Sequence[Outcome], path: Path) -> Path:
 
 def _stairs(plt: object, all_stacks: Sequence[Stack], path: Path) -> Path:
     own = [s for s in all_stacks if s.name == "Llama-2-13B"]
-    figure, grid = plt.subplots(2, (len(own) + 1) // 2, figsize=(11, 5), sharex=True, sharey=True)  # type: ignore[attr-defined]
+    shape = 2, (len(own) + 1) // 2
+    figure, grid = plt.subplots(*shape, figsize=(11, 5), sharex=True, sharey=True)  # type: ignore[attr-defined]
     for axes, s in zip(grid.flat, own):
         _, t1, p1 = s.cells[0]
         timer = PassTimer(load_hardware(s.device), load_model("llama-2-13b").with_format("bf16"))
@@ -531,10 +580,10 @@ def _save(plt: object, figure: object, path: Path) -> Path:
 def report(found: Sequence[Outcome], left: dict[str, str], all_stacks: Sequence[Stack]) -> str:
     return f"""# How far off the predicted times are
 
-Written by `python benchmarks/accuracy.py` from measurements by others; benchmarks/data/README.md names them. Each row belongs
-to a group (weight shape; combination of heads; source, device and model), and a hash of the group's name puts it in the fitted
-part (60 %) or the checked part. Constants in hardware/*.yaml were fitted on the first (benchmarks/fit_kernels.py,
-benchmarks/fit_engines.py); what counts is the second.
+Written by `python benchmarks/accuracy.py` from measurements by others; benchmarks/data/README.md names them. Each row
+belongs to a group (weight shape; combination of heads; source, device and model), and a hash of the group's name puts
+it in the fitted part (60 %) or the checked part. Constants in hardware/*.yaml were fitted on the first
+(benchmarks/fit_kernels.py, benchmarks/fit_engines.py); what counts is the second.
 
 ![Predicted against measured passes](img/accuracy.svg)
 

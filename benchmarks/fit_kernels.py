@@ -2,8 +2,9 @@
 
     python benchmarks/fit_kernels.py [DEVICE ...]
 
-Prints one YAML line a device and precision, and one a device for attention. Only weight shapes in the fitted part are used (60 %, by a hash
-of the shape); `accuracy.py` reports errors on the others. The form is that of `roofline.PassTimer`:
+Prints one YAML line a device and precision, and one a device for attention. Only weight shapes in the fitted part are
+used (60 %, by a hash of the shape); `accuracy.py` reports errors on the others. The form is that of
+`roofline.PassTimer`:
 
     ((bytes / (em * BW))^q + (FLOP / (ec * peak))^q)^(1/q) * step(rows) + c + c_k * inputs
 

@@ -9,12 +9,12 @@ from __future__ import annotations
 import csv
 import gzip
 import hashlib
+import io
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
-from typing import Any
 
 from specplan.cost import Load
 from specplan.engines import Engine
@@ -27,10 +27,9 @@ DATA = Path(__file__).parent / "data"
 
 def read_table(name: str) -> list[dict[str, str]]:
     """Rows of a CSV file in `data`, gzipped or not, as dictionaries."""
-    path = DATA / name
-    opened = gzip.open(path, "rt", encoding="utf-8") if name.endswith(".gz") else path.open(encoding="utf-8")
-    with opened as file:
-        return list(csv.DictReader(file))
+    packed = (DATA / name).read_bytes()
+    text = gzip.decompress(packed) if name.endswith(".gz") else packed
+    return list(csv.DictReader(io.StringIO(text.decode())))
 
 
 def is_fitted(group: str, *, share: float = 0.6) -> bool:
@@ -128,44 +127,48 @@ def _apple(name: str, cores: int) -> Hardware | None:
 
 # ---- models
 
-MODELS = {
-    "llama-3-8b": "llama-3-8b",
-    "llama-3.1-8b": "llama-3.1-8b",
-    "llama-3.1-8b-instruct": "llama-3.1-8b",
-    "llama 3.1 8b": "llama-3.1-8b",
-    "llama 3.2 3b": "llama-3.2-3b",
-    "llama-3.2-1b": "llama-3.2-1b",
-    "llama-3-70b": "llama-3-70b",
-    "llama-3.1-70b-fp8": "llama-3.1-70b",
-    "llama-2-70b": "llama-2-70b",
-    "llama2-70b": "llama-2-70b",
-    "llama 70b": "llama-2-70b",
-    "llama-70b": "llama-2-70b",
-    "codellama-34b": "codellama-34b",
-    "tinyllama-1.1b": "tinyllama-1.1b",
-    "llama-68m": "llama-68m",
-    "llama-160m": "llama-160m",
-    "zephyr-7b": "mistral-7b",
-    "gemma 2 2b": "gemma-2-2b",
-    "gemma 2 9b": "gemma-2-9b",
-    "qwen2.5 7b": "qwen2.5-7b",
-    "qwen2-7b": "qwen2.5-7b",
-    "qwen3-0.6b": "qwen3-0.6b",
-    "qwen3.8-27b": "qwen3.5-27b",
-    "deepseek-v2-lite 16b (moe)": "deepseek-v2-lite",
-    "gemma4 26b-a4b (moe)": "gemma-4-26b-a4b",
-} | dict.fromkeys(
-    ("llama-7b", "llama-7b v2", "llama2-7b", "llama-2-7b", "llama 7b", "openllama-7b", "vicuna-7b"), "llama-2-7b"
-) | dict.fromkeys(
-    ("llama-13b", "llama2-13b", "vicuna-13b"), "llama-2-13b"
-) | dict.fromkeys(("llama-30b", "llama-33b", "vicuna-33b"), "vicuna-33b")
+MODELS = (
+    {
+        "llama-3-8b": "llama-3-8b",
+        "llama-3.1-8b": "llama-3.1-8b",
+        "llama-3.1-8b-instruct": "llama-3.1-8b",
+        "llama 3.1 8b": "llama-3.1-8b",
+        "llama 3.2 3b": "llama-3.2-3b",
+        "llama-3.2-1b": "llama-3.2-1b",
+        "llama-3-70b": "llama-3-70b",
+        "llama-3.1-70b-fp8": "llama-3.1-70b",
+        "llama-2-70b": "llama-2-70b",
+        "llama2-70b": "llama-2-70b",
+        "llama 70b": "llama-2-70b",
+        "llama-70b": "llama-2-70b",
+        "codellama-34b": "codellama-34b",
+        "tinyllama-1.1b": "tinyllama-1.1b",
+        "llama-68m": "llama-68m",
+        "llama-160m": "llama-160m",
+        "zephyr-7b": "mistral-7b",
+        "gemma 2 2b": "gemma-2-2b",
+        "gemma 2 9b": "gemma-2-9b",
+        "qwen2.5 7b": "qwen2.5-7b",
+        "qwen2-7b": "qwen2.5-7b",
+        "qwen3-0.6b": "qwen3-0.6b",
+        "qwen3.8-27b": "qwen3.5-27b",
+        "deepseek-v2-lite 16b (moe)": "deepseek-v2-lite",
+        "gemma4 26b-a4b (moe)": "gemma-4-26b-a4b",
+    }
+    | dict.fromkeys(
+        ("llama-7b", "llama-7b v2", "llama2-7b", "llama-2-7b", "llama 7b", "openllama-7b", "vicuna-7b"), "llama-2-7b"
+    )
+    | dict.fromkeys(("llama-13b", "llama2-13b", "vicuna-13b"), "llama-2-13b")
+    | dict.fromkeys(("llama-30b", "llama-33b", "vicuna-33b"), "vicuna-33b")
+)
 
-# geometry of models that are not bundled, from their published config.json
-CONFIGS: dict[str, dict[str, Any]] = {
-    "internlm-20b": {"hidden_size": 5120, "num_hidden_layers": 60, "num_attention_heads": 40, "intermediate_size": 13824, "vocab_size": 103168},
-    "llama-65b": {"hidden_size": 8192, "num_hidden_layers": 80, "num_attention_heads": 64, "intermediate_size": 22016, "vocab_size": 32000},
-    "openllama-3b": {"hidden_size": 3200, "num_hidden_layers": 26, "num_attention_heads": 32, "intermediate_size": 8640, "vocab_size": 32000},
-}  # fmt: skip
+# not bundled, from their published config.json: hidden size, layers, heads, width of the MLP, vocabulary
+SIZES = {
+    "internlm-20b": (5120, 60, 40, 13824, 103168),
+    "llama-65b": (8192, 80, 64, 22016, 32000),
+    "openllama-3b": (3200, 26, 32, 8640, 32000),
+}
+_FIELDS = ("hidden_size", "num_hidden_layers", "num_attention_heads", "intermediate_size", "vocab_size")
 
 
 @cache
@@ -174,9 +177,9 @@ def model(words: str) -> ModelSpec | None:
     key = words.casefold()
     if key in MODELS:
         return load_model(MODELS[key])
-    if key in CONFIGS:
+    if key in SIZES:
         llama = {"model_type": "llama", "architectures": ["LlamaForCausalLM"], "torch_dtype": "float16"}
-        return ModelSpec.from_hf_config(llama | CONFIGS[key], name=key)
+        return ModelSpec.from_hf_config(llama | dict(zip(_FIELDS, SIZES[key])), name=key)
     return None
 
 
@@ -324,7 +327,7 @@ def verify_rows() -> tuple[dict[str, list[Row]], dict[str, str]]:
         if isinstance(row, str):
             left[raw["id"]] = row
         else:
-            name = "|".join((raw["source"], raw["hardware"], raw["model"], raw["dtype"], raw["engine"], raw["kv_depth"]))
+            name = "|".join(raw[key] for key in ("source", "hardware", "model", "dtype", "engine", "kv_depth"))
             curves.setdefault(name, []).append(row)
     return curves, left
 

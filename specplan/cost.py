@@ -6,7 +6,7 @@ Everything is of **one device** and one pass over the whole batch.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from .errors import InputError
@@ -35,10 +35,24 @@ class Cost:
     activation_bytes: float = 0.0
 
     def __add__(self, other: Cost) -> Cost:
-        return Cost(*(getattr(self, f.name) + getattr(other, f.name) for f in fields(self)))
+        return Cost(
+            self.flops + other.flops,
+            self.attention_flops + other.attention_flops,
+            self.weight_bytes + other.weight_bytes,
+            self.kv_bytes + other.kv_bytes,
+            self.kv_write_bytes + other.kv_write_bytes,
+            self.activation_bytes + other.activation_bytes,
+        )
 
     def __mul__(self, times: float) -> Cost:
-        return Cost(*(getattr(self, f.name) * times for f in fields(self)))
+        return Cost(
+            self.flops * times,
+            self.attention_flops * times,
+            self.weight_bytes * times,
+            self.kv_bytes * times,
+            self.kv_write_bytes * times,
+            self.activation_bytes * times,
+        )
 
     __rmul__ = __mul__
 

@@ -11,11 +11,13 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import accumulate
+from operator import mul
 from typing import Any
 
 from .acceptance import Acceptance, ByDepth, as_acceptance
 from .errors import InputError
-from .rounds import Costs, Times, round_of
+from .rounds import Costs, Times
 from .tree import MAX_DEPTH, MAX_NODES, TokenTree, limit
 
 # A level that is reached less often than this, or a child that adds less, is not worth a pass.
@@ -38,8 +40,15 @@ def full_tree_fitting(
     known = as_acceptance(acceptance)
     most = limit(budget, "budget", MAX_NODES)
     levels = min(max_depth or most, known.max_depth or most)
-    shapes = _full_shapes(most, levels, min(max_children or most, _children_known(known, most)))
-    return _best_of([TokenTree.full(k, depth) for k, depth in shapes], known, _priced(verify_s, costs))
+    widest = min(max_children or most, _children_known(known, most))
+    covers = _full_covers(known, most, levels, widest)
+    priced = _priced(verify_s, costs)
+    best, shape = 0.0, None
+    for k, depth in _full_shapes(most, levels, widest):
+        value = _full_value(known, covers, k, depth, priced)
+        if value > best * (1 + 1e-12):
+            best, shape = value, (k, depth)
+    return None if shape is None else TokenTree.full(*shape)
 
 
 def _full_shapes(budget: int, max_depth: int, max_children: int) -> Iterator[tuple[int, int]]:
@@ -64,18 +73,28 @@ def _priced(verify_s: Times | None, given: dict[str, Any]) -> Costs | None:
     return Costs.of(verify_s, given.get("draft_s"), given.get("overhead_s", 0.0), passes, shape)
 
 
-def _best_of(trees: list[TokenTree], known: Acceptance, costs: Costs | None) -> TokenTree | None:
-    """The first of the best."""
+def _full_covers(known: Acceptance, budget: int, max_depth: int, widest: int) -> list[list[float]]:
+    """`_covers` by depth, for every k that a full tree of that depth can have within the budget."""
+    covers: list[list[float]] = []
+    while isinstance(known, ByDepth) and len(covers) < max_depth and 2 ** (len(covers) + 1) <= budget:
+        depth = len(covers) + 1
+        covers.append(_covers(known.row(depth, min(widest, int(budget ** (1 / depth)) + 1))))
+    return covers
+
+
+def _full_value(known: Acceptance, covers: list[list[float]], k: int, depth: int, costs: Costs | None) -> float:
+    """Tokens of a round (per second, with costs) of the full tree; no tree is built where rows say it all."""
+    if isinstance(known, ByDepth):
+        tau = 1.0 + math.fsum(
+            accumulate((cover[min(k, len(cover)) - 1] if cover else 0.0 for cover in covers[:depth]), mul)
+        )
+    else:
+        tau = known.tau(TokenTree.full(k, depth))
     if costs is None:
-        return max(trees, key=known.accepted, default=None)
-    affordable = [tree for tree in trees if _affordable(tree, costs)]
-    return max(affordable, key=lambda tree: round_of(tree, known, costs).tokens_per_s, default=None)
-
-
-def _affordable(tree: TokenTree, costs: Costs) -> bool:
-    """Whether the curves have a time for every pass."""
-    times = [costs.verify_time(tree.width), *map(costs.draft_time, costs.pass_widths(tree))]
-    return all(map(math.isfinite, times))
+        return tau
+    widths = [k**level for level in range(1, depth + 1)]
+    passes = map(costs.draft_time, costs.pass_widths_of(widths))
+    return tau / math.fsum([costs.verify_time(sum(widths) + 1), costs.overhead_s, *passes])
 
 
 # ---- the same number of children on a whole level

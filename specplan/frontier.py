@@ -12,7 +12,7 @@ best values only (`LevelLists`). Where a node's value is not a product, a heap t
 from __future__ import annotations
 
 from array import array
-from bisect import bisect_left, bisect_right
+from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass
 from heapq import heapify, heappop, heappush
@@ -65,8 +65,8 @@ class LevelLists:
     """Each level's values that can be among the best `max_nodes`, descending.
 
     Of a level only its best n values matter, and they come from the best n values of the level above: the child k
-    of the node i (0-based) has (i+1)(k+1) - 1 nodes of its level before it. A value below the n-th best so far is
-    dropped, which bounds the memory to what any cap on depth can use.
+    of the node i (0-based) has (i+1)(k+1) - 1 nodes of its level before it. A value not above the n-th best of the
+    levels so far changes no answer and is dropped, which bounds the memory to what any cap on depth can use.
     """
 
     proved = True
@@ -168,14 +168,14 @@ class LevelLists:
 
 
 def _next_level(above: Sequence[float], row: Sequence[float], count: int, floor: float) -> list[float]:
-    """The best `count` products of the values above with the row, those below `floor` left out; descending."""
+    """The best `count` products of the values above with the row that are larger than `floor`; descending."""
     found: list[float] = []
     for k, p in enumerate(row[:count]):
         kept = above[: count // (k + 1)]
-        if not kept or kept[0] * p < floor:
+        if not kept or kept[0] * p <= floor:
             break
-        if kept[-1] * p < floor:
-            kept = kept[: bisect_right(kept, -floor, key=lambda value, p=p: -value * p)]  # type: ignore[misc]
+        if kept[-1] * p <= floor:
+            kept = kept[: bisect_left(kept, -floor, key=lambda value, p=p: -value * p)]  # type: ignore[misc]
         found += [value * p for value in kept]
         if len(found) > 4 * count:
             floor = max(floor, _cut(found, count))
@@ -193,7 +193,7 @@ def _cut(values: list[float], count: int) -> float:
 # ---- values that are no products
 
 
-@dataclass
+@dataclass(slots=True)
 class _Node:
     """A node that was looked at; `first` and `after` are found when they are needed."""
 
@@ -226,6 +226,7 @@ class BestFirst:
 
     def order(self, depth: int) -> list[int]:
         """Indices in the arena, in the order in which nodes join a tree of at most `depth` levels."""
+        depth = min(depth, self.acceptance.max_depth or depth)
         if depth not in self._orders:
             self._orders[depth] = self._walk(depth)
         return self._orders[depth]

@@ -98,16 +98,30 @@ class Cache(Record):
     l2: Bytes | None = None
 
 
+def _device_counts(shares: Mapping[str, float]) -> None:
+    """Raises InputError unless the keys are counts of devices that rise from 2 up."""
+    counts = [int(key) if re.fullmatch(r"[1-9]\d{0,4}", key) else 0 for key in shares]
+    if any(b <= a for a, b in itertools.pairwise([1, *counts])):
+        raise InputError("counts of devices do not rise", hint="write {2: 0.6, 8: 0.4}: devices from 2 up")
+
+
 class Link(Record):
-    """One direction, per device. To the host, to another device; seconds of one small all-reduce."""
+    """One direction, per device. To the host, to another device.
+
+    all_reduce_latency      seconds of one small all-reduce between two devices
+    all_reduce_per_device   seconds more for each device beyond two
+    all_reduce_share        by devices from which it holds: of `device_bandwidth`, what an all-reduce of 1 MB reaches
+    """
 
     host_bandwidth: Bandwidth | None = None
     device_bandwidth: Bandwidth | None = None
     all_reduce_latency: Time | None = None
+    all_reduce_per_device: Time | None = None
+    all_reduce_share: Annotated[dict[str, Share], Check(_device_counts)] | None = None
 
 
 class Power(Record):
-    """In W: `tdp` of the datasheet, `limit` in force. `clock_share`: clock measured under load over that of the peaks."""
+    """`tdp` of the datasheet and `limit` in force in W; `clock_share`, the clock under load over that of the peaks."""
 
     tdp: Watts | None = None
     limit: Watts | None = None
@@ -158,9 +172,13 @@ class Attention(Record):
 
 
 class Overhead(Record):
-    """Seconds: per decoder layer (norms, activation, residuals), and of the host per target pass, draft pass, round."""
+    """Seconds: per decoder layer (norms, activation, residuals), and of the host per target pass, draft pass, round.
+
+    per_expert_layer   of a layer with experts: routing, sorting and scheduling beside the products' own latency
+    """
 
     per_layer: Time | None = None
+    per_expert_layer: Time | None = None
     per_pass: Time | None = None
     per_round: Time | None = None
     per_draft_pass: Time | None = None
@@ -369,6 +387,7 @@ class OverheadTimes(Record):
     """`Overhead` with nothing missing."""
 
     per_layer: float
+    per_expert_layer: float
     per_pass: float
     per_round: float
     per_draft_pass: float
@@ -391,6 +410,8 @@ class LinkTimes(Record):
     host_bandwidth: float
     device_bandwidth: float
     all_reduce_latency: float
+    all_reduce_per_device: float
+    all_reduce_share: dict[str, float]
     source: str
 
 
@@ -501,11 +522,11 @@ def dotted_numbers(hardware: Hardware) -> Iterable[tuple[str, float]]:
     """Every number that needs a source, as ("memory.bandwidth", bytes/s); a curve counts as one."""
     for section in ("memory", "compute", "cache", "link", "power", "attention", "overhead"):
         for key, value in getattr(hardware, section):
-            if value is not None:
+            if value is not None and not isinstance(value, dict):
                 yield f"{section}.{key}", float(value)
     for precision, entry in hardware.efficiency.items():
         for key, value in entry:
-            if value is not None and key != "steps":
+            if value is not None and not isinstance(value, dict):
                 yield f"efficiency.{precision}.{key}", float(value)
     if hardware.curves:
         yield "curves", float(len(hardware.curves))

@@ -242,7 +242,9 @@ def _memory(key: str, value: float) -> str:
     return _bytes(key, value) if key == "capacity" else _per_second(key, value)
 
 
-def _share_or_time(key: str, value: float) -> str:
+def _share_or_time(key: str, value: Any) -> str:
+    if isinstance(value, dict):
+        return _flow({at: _number(number) for at, number in value.items()})
     if "bandwidth" in key:
         return _per_second(key, value)
     return _seconds(value) if re.search("latency|floor|per_", key) else _number(value)
@@ -267,14 +269,8 @@ def _efficiency(device: Hardware) -> Iterator[str]:
     if device.efficiency:
         yield "efficiency:"
     for precision, entry in device.efficiency.items():
-        stated = {key: _entry_value(key, value) for key, value in entry if value is not None}
+        stated = {key: _share_or_time(key, value) for key, value in entry if value is not None}
         yield f"  {precision}: {_flow(stated)}"
-
-
-def _entry_value(key: str, value: Any) -> str:
-    if key == "steps":
-        return _flow({rows: _number(factor) for rows, factor in value.items()})
-    return _share_or_time(key, value)
 
 
 def _curves(device: Hardware) -> Iterator[str]:

@@ -251,10 +251,10 @@ def settable_keys() -> tuple[str, ...]:
     for section in ("memory", "compute", "cache", "link", "power"):
         keys += [f"{section}.{key}" for key in _keys_of(section)]
     for precision in (*PRECISIONS, *WEIGHT_ONLY):
-        keys += [f"efficiency.{precision}.{key}" for key in _keys_of("efficiency") if key != "steps"]
+        keys += [f"efficiency.{precision}.{key}" for key in _keys_of("efficiency")]
     for section in ("attention", "overhead"):
         keys += [f"{section}.{key}" for key in _keys_of(section)]
-    return (*keys, "notes")
+    return (*(key for key in keys if not key.endswith((".steps", ".all_reduce_share"))), "notes")
 
 
 def _keys_of(section: str) -> list[str]:

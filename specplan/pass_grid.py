@@ -58,7 +58,7 @@ def pass_times(
     timer = _ArrayTimer(hardware, model, time=time, draft=draft, engine=engine, offload=offload)
     flat = [array.ravel() for array in arrays]
     pieces = [
-        timer.seconds(*(array[start : start + CHUNK] for array in flat), tp=tp, overlap=overlap)
+        timer.many(*(array[start : start + CHUNK] for array in flat), tp=tp, overlap=overlap)
         for start in range(0, flat[0].size, CHUNK)
     ]
     return np.concatenate(pieces or [np.empty(0)]).reshape(arrays[0].shape)
@@ -113,7 +113,7 @@ class _ArrayTimer(PassTimer):
             return 1.0
         return np.array([1.0, *eff.step_factors])[np.searchsorted(eff.step_rows, rows, side="right")]
 
-    def seconds(self, width: Any, batch: Any, context: Any, *, tp: int, overlap: float) -> Floats:
+    def many(self, width: Any, batch: Any, context: Any, *, tp: int, overlap: float) -> Floats:
         """Seconds of the loads, one for each element."""
         loads: Any = _Loads(width.astype(float), batch.astype(float), context.astype(float), tp, overlap)
         if self.time == "ideal":

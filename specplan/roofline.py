@@ -149,9 +149,16 @@ class PassTimer:
             return self._ideal(load)
         return self._measured(load) or self._calibrated(load)
 
+    def seconds(self, load: Load) -> float:
+        """`at(load).pass_s`, without the rest."""
+        if self.time == "ideal" or self.hardware.curves:
+            return self.at(load).pass_s
+        terms, _, _ = self._parts(load)
+        return float(sum(terms.values()))
+
     def table(self, load: Load, widths: Iterable[int]) -> list[float]:
         """Seconds of passes that differ in width alone."""
-        return [self.at(replace(load, width=width)).pass_s for width in widths]
+        return [self.seconds(replace(load, width=width)) for width in widths]
 
     def with_engine(self, engine: Engine | None) -> PassTimer:
         """The same timer for another engine."""
@@ -199,6 +206,9 @@ class PassTimer:
             memory_s, compute_s = memory_s + kernel.count * memory, compute_s + kernel.count * compute
         terms["attention"], read, pairs = self._attention(load)
         terms["norms"] = self.model.layers * (self.overhead.per_layer + (self.engine.per_layer if self.engine else 0.0))
+        expert_layers = max((m.count for m in self.model.linears if m.experts), default=0)
+        if expert_layers:
+            terms["routing"] = expert_layers * self.overhead.per_expert_layer
         if load.tp > 1:
             message = load.tokens * self.model.hidden * 2.0
             terms["all_reduce"] = 2 * self.model.layers * all_reduce_s(self.link, message, load.tp)
@@ -406,11 +416,19 @@ def p_norm(a: float, b: float, q: float) -> float:
 
 
 def all_reduce_s(link: LinkTimes, message_bytes: float, tp: int) -> float:
-    """Seconds of one all-reduce: latency, then a ring over the links.
+    """Seconds of one all-reduce: a latency that grows with the devices, then a ring over the links.
 
     message_bytes  of the summed activations, tokens * hidden * 2
+
+    >>> from specplan import load_hardware
+    >>> link = load_hardware("h100-sxm").link_or_default()
+    >>> round(all_reduce_s(link, 16384.0, 8) * 1e6, 2)
+    4.97
     """
-    return link.all_reduce_latency + 2 * (tp - 1) / tp * message_bytes / link.device_bandwidth
+    reached = [share for devices, share in link.all_reduce_share.items() if int(devices) <= tp]
+    rate = link.device_bandwidth * (reached[-1] if reached else 1.0)
+    latency = link.all_reduce_latency + link.all_reduce_per_device * (tp - 2)
+    return latency + 2 * (tp - 1) / tp * message_bytes / rate
 
 
 # ---- the roofline of a pass
@@ -485,7 +503,7 @@ def rooflines(
         return timer.at(replace(load, width=width))
 
     first = timed(1)
-    knees = {slower: knee_width(lambda w: timed(w).pass_s, slower) for slower in (0.1, 0.5)}
+    knees = {slower: knee_width(lambda w: timer.seconds(replace(load, width=w)), slower) for slower in (0.1, 0.5)}
     ideal_first = first if time == "ideal" else ideal_pass(hardware, model, replace(load, width=1))
     return [_summary(hardware, model, timed(width), first, ideal_first, knees) for width in widths]
 

@@ -268,7 +268,9 @@ def _show(path: object) -> str:
 
 def _check_size(nodes: int) -> None:
     if nodes > MAX_NODES:
-        raise InputError(f"a tree of {nodes} nodes or more", hint=f"trees have at most {MAX_NODES} nodes")
+        raise InputError(
+            f"a tree of more than {MAX_NODES} nodes", hint="trees of this size are not made; ask for a smaller one"
+        )
 
 
 def _integer(value: Any, what: str, *, least: int, most: int) -> int:

@@ -259,7 +259,7 @@ def _row_levels(acceptance: Acceptance, nodes: int, depth: int, children: int | 
 
 @dataclass(frozen=True)
 class Solution:
-    """Of one price: gain by nodes; widths and expanded counts (of the level above) by [level, nodes], 0 below the last."""
+    """Of one price: gain by nodes; widths and expanded counts of the level above by [level, nodes], else 0."""
 
     lam: float
     gain: Floats

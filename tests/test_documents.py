@@ -37,6 +37,10 @@ CASES = [
     f"plan --p 0.6 {DEVICE}",
     f"plan {DEVICE}",
     f"plan --p 0.02 {DEVICE} --overhead 40ms",
+    f"plan --p 0.7 {DEVICE} --batch 1..16 --budget 16 --families --explain",
+    "tree --p 0.6 --budget 14 --families --explain",
+    "tree --survival 0.8,0.6 --k 2 --explain",
+    "simulate --p 0.6 --budget 14 --rounds 1000",
     f"plan --accept-length 2.8 --k 5 {DEVICE} --batch 16 --context 4k",
 ]
 

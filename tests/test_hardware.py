@@ -422,7 +422,9 @@ def test_a_partial_section_is_completed_and_says_which_part_is_a_default() -> No
     found = device.overhead_or_default()
     assert found.per_layer == pytest.approx(5e-6)
     assert found.per_pass == pytest.approx(300e-6)
-    assert found.source.startswith("mine: timed; per_pass, per_round, per_draft_pass: default for kind gpu")
+    assert found.source.startswith(
+        "mine: timed; per_expert_layer, per_pass, per_round, per_draft_pass: default for kind gpu"
+    )
     assert loads(MINE).overhead_or_default().source.startswith("default for kind gpu")
 
 
@@ -724,7 +726,9 @@ def test_every_key_that_can_be_set_is_a_field_of_a_profile() -> None:
     for key in hardware_files.settable_keys():
         last = key.split(".")[-1]
         value = samples.get(last) or ("1TFLOP/s" if last in PRECISIONS else "1GB/s" if "bandwidth" in last else None)
-        value = value or ("0.5" if last in ("memory", "compute", "clock_share") else "3us" if "." in key else getattr(device, key))
+        value = value or (
+            "0.5" if last in ("memory", "compute", "clock_share") else "3us" if "." in key else getattr(device, key)
+        )
         changed = override(device, {key: value})
         assert changed.source_of(key) == "given by the user" or "." not in key
 

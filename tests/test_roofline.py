@@ -152,7 +152,30 @@ def test_an_all_reduce_is_a_latency_and_twice_the_message_over_the_ring():
     link = H100.link_or_default()
     small, large = all_reduce_s(link, 0.0, 8), all_reduce_s(link, 8e6, 8)
     assert small > 0
-    assert large - small == pytest.approx(2 * 7 / 8 * 8e6 / link.device_bandwidth)
+    reached = link.device_bandwidth * link.all_reduce_share["4"]
+    assert large - small == pytest.approx(2 * 7 / 8 * 8e6 / reached)
+    assert all_reduce_s(link, 0.0, 8) - all_reduce_s(link, 0.0, 2) == pytest.approx(6 * link.all_reduce_per_device)
+
+
+@pytest.mark.parametrize(
+    ("device", "tp", "size", "measured_us"),
+    [
+        ("h100-sxm", 8, 16_384, 4.2),
+        ("a100-80gb-sxm", 4, 1 << 20, 18.4),
+        ("l40s", 4, 1 << 20, 350),
+        ("l40s", 2, 256, 5.4),
+    ],
+)
+def test_an_all_reduce_takes_about_as_long_as_measured(device, tp, size, measured_us):
+    """Custom all-reduce under CUDA graphs, aiconfigurator 0.12 tables (Apache-2.0)."""
+    link = load_hardware(device).link_or_default()
+    assert all_reduce_s(link, size, tp) * 1e6 == pytest.approx(measured_us, rel=0.25)
+
+
+def test_a_layer_with_experts_pays_for_routing_and_a_dense_one_does_not():
+    assert "routing" not in pass_time(H100, LLAMA_8B).terms
+    routing = pass_time(H100, load_model("deepseek-v3")).terms["routing"]
+    assert routing == pytest.approx(58 * H100.overhead_or_default().per_expert_layer)
 
 
 def test_one_device_pays_no_all_reduce_and_several_pay_two_a_layer():

@@ -19,6 +19,7 @@ VERBS = {
     "tree": "The best draft tree for a budget, or for a device.",
     "plan": "Does speculation pay here, how much, and with which tree?",
     "acceptance": "Acceptance numbers: what a document says, and what a rule makes of given distributions.",
+    "simulate": "Monte Carlo of rounds beside the analytic tokens per round.",
     "hardware": "Device profiles: list, show, check.",
     "models": "Models: list, show.",
 }

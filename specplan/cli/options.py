@@ -197,6 +197,14 @@ class Mask(Group):
     mask: bool = flag("--mask", "Print the attention mask and the position offsets.")
 
 
+class Rounds(Group):
+    """How much is simulated."""
+
+    panel = "Simulation"
+    rounds: str = text("--rounds", "N", "Rounds to play. Default 1000000.", default="1000000")
+    seed: str = text("--seed", "N", "The same seed gives the same rounds. Default 0.", default="0")
+
+
 class Probs(Group):
     """Next-token distributions, for `acceptance`."""
 

@@ -14,6 +14,7 @@ from ..memory import Memory
 from ..optimize import Candidate
 from ..plan import BreakEven, DraftTime, Verdict
 from ..roofline import Roofline
+from ..simulate import Simulated
 
 Mask = list[list[int]]
 
@@ -168,7 +169,23 @@ class PlanDocument(Common, ExtraKeys):
     cost: None
 
 
-DOCUMENTS: dict[str, Any] = {"roofline": RooflineDocument, "tree": TreeDocument, "plan": PlanDocument}
+class AnalyticKeys(TypedDict):
+    tau: float
+
+
+class SimulateDocument(Common):
+    """specplan.simulate/1."""
+
+    analytic: AnalyticKeys
+    simulated: Simulated
+
+
+DOCUMENTS: dict[str, Any] = {
+    "roofline": RooflineDocument,
+    "tree": TreeDocument,
+    "plan": PlanDocument,
+    "simulate": SimulateDocument,
+}
 
 
 def json_schema(verb: str) -> dict[str, Any]:

@@ -1,0 +1,40 @@
+"""specplan simulate"""
+
+from .. import units
+from ..errors import InputError
+from . import inputs
+from .app import Command, new_app
+from .finish import finish
+from .options import Acceptance, Output, Rounds, Shape, command
+
+app = new_app()
+
+
+@app.command(cls=Command)
+@command
+def simulate(acceptance: Acceptance, shape: Shape, played: Rounds, output: Output) -> None:
+    """Monte Carlo of rounds with a tree, beside the analytic tokens per round.
+
+    \b
+    specplan simulate --k 4 --p 0.7
+    specplan simulate --from tree.json --child-prob 0.6,0.2 --rounds 10000000
+
+    With --budget the best tree of that many nodes is played.
+    """
+    from ..plan import best_tree
+    from ..render.simulate import simulate_answer
+    from ..simulate import simulate as play
+
+    likely = inputs.acceptance(acceptance, shape)
+    if likely is None:
+        raise InputError("no acceptance given", hint="--p 0.6, --child-prob 0.6,0.2, --acceptance FILE, ...")
+    tree = inputs.given_tree(shape, acceptance)
+    if tree is None:
+        limits = inputs.limits(shape, None, None)
+        inputs.refuse_unknown_siblings(likely, limits)
+        tree = best_tree(likely, limits, None).tree
+    rounds = inputs.positive("--rounds", played.rounds)
+    seed = inputs.read("--seed", played.seed, units.parse_integer)
+    found = play(tree, likely, rounds=rounds, seed=seed or 0)
+    given = {"acceptance": inputs.described(acceptance, shape), "nodes": tree.nodes, "rounds": rounds, "seed": seed}
+    finish(simulate_answer(tree, likely, found, given), output)
