@@ -4,7 +4,7 @@ The dynamic program is the textbook one (Sequoia's recurrence): for every number
 root it tries every split into a last child and the rest, O(nodes^2 levels children). Both fill the same table of the
 best expected tokens by nodes and levels, and the values are compared. Medians of several runs; one core.
 
-    python benchmarks/optimizer.py            everything, about half a minute
+    python benchmarks/optimizer.py            everything, about a minute
     python benchmarks/optimizer.py --quick    smaller sizes, a few seconds
 """
 
@@ -18,7 +18,7 @@ from collections.abc import Callable, Sequence
 from statistics import median
 from typing import Any
 
-from specplan.acceptance import Independent
+from specplan.acceptance import Independent, Positional
 from specplan.optimize import best_trees, fastest_tree
 from specplan.simulate import simulate
 
@@ -62,9 +62,9 @@ def dynamic_program(child_prob: Sequence[float], nodes: int, levels: int) -> lis
     return best
 
 
-def level_lists(child_prob: Sequence[float], nodes: int, levels: int) -> list[list[float]]:
+def level_lists(acceptance: Positional, nodes: int, levels: int) -> list[list[float]]:
     """The same table by specplan, its sizes without the root."""
-    frontier = best_trees(child_prob, max_nodes=nodes - 1, max_depth=levels - 1)
+    frontier = best_trees(acceptance, max_nodes=nodes - 1, max_depth=levels - 1)
     return [list(frontier.exact[depth]) for depth in range(levels)]
 
 
@@ -83,10 +83,11 @@ def largest_difference(ours: list[list[float]], theirs: list[list[float]], nodes
 
 def against_the_dynamic_program(nodes: int, *, runs: int) -> dict[str, Any]:
     child_prob = Independent(P).row(1, CHILDREN)
+    acceptance = Positional(child_prob)
     plain_s = seconds(lambda: dynamic_program(child_prob, nodes, DEPTH), runs)
-    ours_s = seconds(lambda: level_lists(child_prob, nodes, DEPTH), max(runs, 9))
+    ours_s = seconds(lambda: level_lists(acceptance, nodes, DEPTH), max(runs, 9))
     theirs = dynamic_program(child_prob, nodes, DEPTH)
-    difference = largest_difference(level_lists(child_prob, nodes, DEPTH), theirs, nodes, DEPTH)
+    difference = largest_difference(level_lists(acceptance, nodes, DEPTH), theirs, nodes, DEPTH)
     return {
         "nodes": nodes,
         "plain_s": plain_s,
@@ -154,12 +155,11 @@ def main() -> None:
     parser.add_argument("--json", action="store_true", help="print JSON")
     chosen = parser.parse_args()
     sizes, most, runs = ((32, 64), 10_000, 3) if chosen.quick else ((32, 64, 128), 1_000_000, 3)
+    widths = (64,) if chosen.quick else (128, 1024)
     report = {
         "dynamic_program": [against_the_dynamic_program(nodes, runs=runs) for nodes in sizes],
         "growth": [growth(10**power, runs=runs) for power in range(2, int(math.log10(most)) + 1)],
-        "throughput": [
-            row for nodes in ((64,) if chosen.quick else (128, 1024)) for row in throughput(nodes, runs=runs)
-        ],
+        "throughput": [row for nodes in widths for row in throughput(nodes, runs=runs)],
         "monte_carlo": monte_carlo(),
     }
     print(json.dumps(report, indent=2) if chosen.json else shown(report))
@@ -185,7 +185,7 @@ def shown(report: dict[str, Any]) -> str:
             f"{row['best']:4d} nodes, {optimum}"
         )
     played = report["monte_carlo"]
-    lines.append(f"Monte Carlo: {played['rounds']:,} rounds of a 64-node tree in {played['s'] * 1e3:.0f} ms")
+    lines.append(f"Monte Carlo: {played['rounds']:,} rounds of a 64-node tree in {played['s'] * 1e3:.2f} ms")
     return "\n".join(lines)
 
 

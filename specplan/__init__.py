@@ -11,6 +11,8 @@
 
 from __future__ import annotations
 
+import sys
+from types import ModuleType
 from typing import TYPE_CHECKING
 
 __version__ = "0.1.0"
@@ -19,12 +21,14 @@ if TYPE_CHECKING:
     from .acceptance import Chain, DepthTable, Independent, Mixture, Paths, Positional
     from .cost import Cost, Load, pass_cost
     from .curve import Curve, read_curve
+    from .engines import Engine, engine_names, load_engine
     from .errors import CheckFailed, DoesNotFit, EnvironmentProblem, InputError, SpecplanError
     from .hardware import Hardware, hardware_names, load_hardware
     from .model import ModelSpec, load_model, model_names
     from .optimize import Frontier, best_trees, evaluate, fastest_tree
+    from .pass_grid import pass_times
     from .plan import Costs, Limits, Plan, plan
-    from .roofline import PassTime, PassTimer, Roofline, pass_time, roofline
+    from .roofline import PassTime, PassTimer, Roofline, interval, pass_time, roofline
     from .simulate import simulate
     from .tree import TokenTree
 
@@ -34,11 +38,13 @@ _PUBLIC = {
     **dict.fromkeys(("Cost", "Load", "pass_cost"), "cost"),
     **dict.fromkeys(("Curve", "read_curve"), "curve"),
     **dict.fromkeys(("SpecplanError", "InputError", "CheckFailed", "DoesNotFit", "EnvironmentProblem"), "errors"),
+    **dict.fromkeys(("Engine", "engine_names", "load_engine"), "engines"),
     **dict.fromkeys(("Hardware", "hardware_names", "load_hardware"), "hardware"),
     **dict.fromkeys(("ModelSpec", "load_model", "model_names"), "model"),
     **dict.fromkeys(("Frontier", "best_trees", "evaluate", "fastest_tree"), "optimize"),
     **dict.fromkeys(("Costs", "Limits", "Plan", "plan"), "plan"),
-    **dict.fromkeys(("PassTime", "PassTimer", "Roofline", "pass_time", "roofline"), "roofline"),
+    **dict.fromkeys(("PassTime", "PassTimer", "Roofline", "interval", "pass_time", "roofline"), "roofline"),
+    "pass_times": "pass_grid",
     "simulate": "simulate",
     "TokenTree": "tree",
 }
@@ -57,3 +63,17 @@ def __getattr__(name: str) -> object:
 
 def __dir__() -> list[str]:
     return __all__
+
+
+class _Package(ModuleType):
+    """Some functions are named like their module (`roofline`, `plan`, `simulate`): the function is the public name.
+
+    Importing a submodule sets it as an attribute of its package; where that would hide the function, it is left out.
+    """
+
+    def __setattr__(self, name: str, value: object) -> None:
+        if not (name in _PUBLIC and isinstance(value, ModuleType)):
+            super().__setattr__(name, value)
+
+
+sys.modules[__name__].__class__ = _Package

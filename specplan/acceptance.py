@@ -338,11 +338,16 @@ class _Table(ByDepth):
         return self.any_subset or all(map(_falls, self._rows))
 
     def ranks_known(self, depth: int) -> int | None:
-        rows = self._rows
-        return len(rows[depth - 1]) if depth <= len(rows) else 0
+        return len(self._row_at(depth))
 
     def probability(self, depth: int, rank: int) -> float:
-        return self._rows[depth - 1][rank]
+        return self._row_at(depth)[rank]
+
+    def row(self, depth: int, limit: int) -> tuple[float, ...]:
+        return self._row_at(depth)[:limit]
+
+    def _row_at(self, depth: int) -> tuple[float, ...]:
+        return self._rows[depth - 1] if depth <= len(self._rows) else ()
 
 
 @dataclass(frozen=True)
@@ -377,11 +382,8 @@ class Positional(_Table):
     def _rows(self) -> tuple[tuple[float, ...], ...]:
         return (self.child_prob,)
 
-    def ranks_known(self, depth: int) -> int | None:
-        return len(self.child_prob)
-
-    def probability(self, depth: int, rank: int) -> float:
-        return self.child_prob[rank]
+    def _row_at(self, depth: int) -> tuple[float, ...]:
+        return self.child_prob
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
-
 from typing import TYPE_CHECKING
 
 from .errors import InputError
@@ -17,6 +16,7 @@ from .units import show_count
 
 if TYPE_CHECKING:
     from .curve import Curve
+    from .engines import Engine
     from .hardware import Hardware
     from .model import ModelSpec
 
@@ -77,7 +77,16 @@ def draft_by_curve(curve: Curve) -> Draft:
     return Draft("measured by level width", curve.at, last=curve.last)
 
 
-def draft_model(hardware: Hardware, model: ModelSpec, *, batch: int, context: int, tp: int, time: str) -> Draft:
+def draft_model(
+    hardware: Hardware,
+    model: ModelSpec,
+    *,
+    batch: int,
+    context: int,
+    tp: int,
+    time: str,
+    engine: Engine | None = None,
+) -> Draft:
     """A draft model that runs on the target's device, priced as a pass of its own.
 
     Its LM head is part of every pass; its cache is as long as the target's.
@@ -86,11 +95,11 @@ def draft_model(hardware: Hardware, model: ModelSpec, *, batch: int, context: in
     from .cost import Load
     from .roofline import PassTimer
 
-    timer = PassTimer(hardware, model, time=time, draft=True)
+    timer = PassTimer(hardware, model, time=time, draft=True, engine=engine)
 
     @cache
     def seconds(width: int) -> float:
-        return timer.at(Load(width, batch, context, tp)).pass_s
+        return timer.seconds(Load(width, batch, context, tp))
 
     return Draft(model.name, seconds, model=model, tp=tp)
 

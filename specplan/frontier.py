@@ -11,19 +11,23 @@ best values only (`LevelLists`). Where a node's value is not a product, a heap t
 
 from __future__ import annotations
 
+import math
 from array import array
 from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass
 from heapq import heapify, heappop, heappush
 from itertools import accumulate, chain
-from operator import mul
+from operator import mul, neg
 from typing import Any, Protocol
 
 from .acceptance import Acceptance, ByDepth, Mixture, Paths
 from .tree import TokenTree
 
 Row = tuple[tuple[float, ...], "tuple[int, ...] | None"]
+
+# Lists of more values are kept as arrays: a third of the memory, a little slower.
+MANY = 50_000
 
 
 class Engine(Protocol):
@@ -62,11 +66,13 @@ def engine_for(acceptance: Acceptance, max_nodes: int, max_children: int | None 
 
 
 class LevelLists:
-    """Each level's values that can be among the best `max_nodes`, descending.
+    """Each level's values that can be among the best `max_nodes`.
 
     Of a level only its best n values matter, and they come from the best n values of the level above: the child k
     of the node i (0-based) has (i+1)(k+1) - 1 nodes of its level before it. A value not above the n-th best of the
     levels so far changes no answer and is dropped, which bounds the memory to what any cap on depth can use.
+
+    Values are kept negated: the best come first in ascending order, which is the order of sort and bisect.
     """
 
     proved = True
@@ -76,7 +82,7 @@ class LevelLists:
         self.acceptance = acceptance
         self.count = max_nodes
         self.children = min(max_nodes, max_children or max_nodes)
-        self.levels: list[array[float]] = []
+        self.levels: list[Sequence[float]] = []
         self._best: list[float] = []
         self._same_row: Row | None = None
 
@@ -89,23 +95,23 @@ class LevelLists:
         return self._same_row
 
     def best(self, depth: int) -> list[float]:
-        """The best `max_nodes` values of the first `depth` levels, descending."""
+        """The best `max_nodes` values of the first `depth` levels, negated, ascending."""
         while len(self.levels) < depth and (not self.levels or self.levels[-1]):
             self._grow()
         if depth >= len(self.levels):
             return self._best
-        return sorted(chain.from_iterable(self.levels[:depth]), reverse=True)[: self.count]
+        return sorted(chain.from_iterable(self.levels[:depth]))[: self.count]
 
     def _grow(self) -> None:
-        above = self.levels[-1] if self.levels else array("d", [1.0])
-        floor = self._best[-1] if len(self._best) == self.count else -1.0
-        level = _next_level(above, self.row(len(self.levels) + 1)[0], self.count, floor)
-        self.levels.append(array("d", level))
+        above = self.levels[-1] if self.levels else [-1.0]
+        last = self._best[-1] if len(self._best) == self.count else math.inf
+        level = _next_level(above, self.row(len(self.levels) + 1)[0], self.count, last)
+        self.levels.append(level if self.count <= MANY else array("d", level))
         if level:
-            self._best = sorted(self._best + level, reverse=True)[: self.count]
+            self._best = sorted(self._best + level)[: self.count]
 
     def values(self, depth: int) -> list[float]:
-        return list(accumulate(self.best(depth), initial=0.0))
+        return list(accumulate(map(neg, self.best(depth)), initial=0.0))
 
     def bound(self, depth: int) -> list[float]:
         return self.values(depth)
@@ -114,11 +120,7 @@ class LevelLists:
         """Every node above the n-th best value, and of those equal to it the shallowest and first."""
         best = self.best(depth)
         nodes = min(nodes, len(best))
-        if not nodes:
-            return TokenTree.empty()
-        least = best[nodes - 1]
-        equal = nodes - bisect_left(best, -least, key=lambda value: -value)
-        return self._above(least, equal, depth)
+        return self._above(best, nodes, depth) if nodes else TokenTree.empty()
 
     def values_to(self, depth: int) -> list[float]:
         """As `values`, for trees whose depth is exactly that; -1 where none has so few nodes."""
@@ -126,25 +128,21 @@ class LevelLists:
         if depth > self.count or not all(self.row(d)[0] for d in range(1, depth + 1)):
             return []
         spine = sum(accumulate((self.row(d)[0][0] for d in range(1, depth + 1)), mul))
-        rest = self._beside(depth)[: self.count - depth]
+        rest = map(neg, self._beside(depth)[: self.count - depth])
         return [-1.0] * depth + list(accumulate(rest, initial=spine))
 
     def _beside(self, depth: int) -> list[float]:
-        """Values of all nodes but the first of each level, descending."""
-        return sorted(chain.from_iterable(level[1:] for level in self.levels[:depth]), reverse=True)
+        """Values of all nodes but the first of each level, negated, ascending."""
+        return sorted(chain.from_iterable(level[1:] for level in self.levels[:depth]))
 
     def tree_to(self, nodes: int, depth: int) -> TokenTree:
         """The best tree of exactly that depth: the first node of each level, and the best of the others."""
-        rest = self._beside(depth)
-        others = nodes - depth
-        if not others:
-            return TokenTree.chain(depth)
-        least = rest[others - 1]
-        equal = others - bisect_left(rest, -least, key=lambda value: -value)
-        return self._above(least, equal, depth, spine=True)
+        return self._above(self._beside(depth), nodes - depth, depth, spine=True)
 
-    def _above(self, least: float, equal: int, depth: int, *, spine: bool = False) -> TokenTree:
-        """All nodes above a value and `equal` of those with it; `spine`: and the first node of each level."""
+    def _above(self, best: list[float], count: int, depth: int, *, spine: bool = False) -> TokenTree:
+        """The best `count` nodes of these values; `spine`: the first node of each level besides."""
+        least = -best[count - 1] if count else math.inf
+        equal = count - bisect_left(best, -least)
         parents: list[int] = []
         ranks: list[int] = []
         level = [(1.0, -1)]
@@ -167,27 +165,28 @@ class LevelLists:
         return TokenTree(tuple(parents), tuple(ranks)) if ordered else TokenTree.from_parents(parents, ranks)
 
 
-def _next_level(above: Sequence[float], row: Sequence[float], count: int, floor: float) -> list[float]:
-    """The best `count` products of the values above with the row that are larger than `floor`; descending."""
+def _next_level(above: Sequence[float], row: Sequence[float], count: int, last: float) -> list[float]:
+    """The best `count` products of the values above with the row, those not better than `last` left out; negated."""
     found: list[float] = []
-    for k, p in enumerate(row[:count]):
+    for k, p in enumerate(row):
         kept = above[: count // (k + 1)]
-        if not kept or kept[0] * p <= floor:
+        if kept[0] * p >= last:
             break
-        if kept[-1] * p <= floor:
-            kept = kept[: bisect_left(kept, -floor, key=lambda value, p=p: -value * p)]  # type: ignore[misc]
+        if kept[-1] * p >= last:
+            # One ulp too many is harmless, one too few is not.
+            kept = kept[: bisect_left(kept, last / p * (1 - 1e-12))]
         found += [value * p for value in kept]
         if len(found) > 4 * count:
-            floor = max(floor, _cut(found, count))
+            last = min(last, _cut(found, count))
     _cut(found, count)
     return found
 
 
 def _cut(values: list[float], count: int) -> float:
-    """Leaves the best `count` values, descending; returns the last."""
-    values.sort(reverse=True)
+    """Leaves the best `count` values in order; returns the last."""
+    values.sort()
     del values[count:]
-    return values[-1] if values else 0.0
+    return values[-1] if values else math.inf
 
 
 # ---- values that are no products

@@ -36,11 +36,27 @@ def kv_per_device(model: ModelSpec, context: int, tp: int) -> float:
     return kv * model.kv_bits / 8 + model.state_bytes / tp
 
 
+def resident_bytes(model: ModelSpec, offload: str | None) -> float:
+    """Bytes of weights that stay on the device: all, all but the experts, or none of them."""
+    if offload == "all":
+        return 0.0
+    away = ("experts",) if offload == "experts" else ()
+    return sum(size for group, size in model.weight_bytes_by_group().items() if group not in away)
+
+
 def memory(
-    target: ModelSpec, draft: Draft, *, context: int, batch: int, tp: int, nodes: int, device_bytes: float
+    target: ModelSpec,
+    draft: Draft,
+    *,
+    context: int,
+    batch: int,
+    tp: int,
+    nodes: int,
+    device_bytes: float,
+    offload: str | None = None,
 ) -> Memory:
     """What target, draft and caches take on one device; activations and the runtime's reserve are left out."""
-    plain = target.weight_bytes / tp + batch * kv_per_device(target, context + 1, tp)
+    plain = resident_bytes(target, offload) / tp + batch * kv_per_device(target, context + 1, tp)
     tree_kv = batch * (kv_per_device(target, context + 1 + nodes, tp) - kv_per_device(target, context + 1, tp))
     extra = 0.0
     if draft.model is not None:

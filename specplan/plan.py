@@ -422,7 +422,7 @@ def _check_memory(memory_of: Callable[[int], Memory] | None) -> None:
         needed, missing = show_bytes(target_alone), show_bytes(target_alone - least.device_bytes)
         raise DoesNotFit(
             f"the model needs {needed} on a device of {show_bytes(least.device_bytes)}, {missing} too much",
-            hint="a larger --tp, a smaller --dtype, or less --batch or --context",
+            hint="a larger --tp, a smaller --dtype, less --batch or --context, or --offload all",
         )
 
 

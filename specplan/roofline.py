@@ -335,7 +335,8 @@ def interval(timer: PassTimer, load: Load) -> tuple[float, float]:
     """Seconds between which the pass should lie: (low, high).
 
     With an engine, its error at the 90th percentile on either side. Without one, the fastest and the slowest of
-    the engines that replay graphs, each with its error. The ideal time and a measured curve have no interval.
+    the engines that replay graphs, each with its error; never less than the datasheet allows. The ideal time and a
+    measured curve have no interval.
 
     >>> from specplan import ModelSpec, load_hardware
     >>> timer = PassTimer(load_hardware("h100-sxm"), ModelSpec.from_params(8e9))
@@ -346,10 +347,11 @@ def interval(timer: PassTimer, load: Load) -> tuple[float, float]:
     at = timer.at(load)
     if timer.time == "ideal" or at.measured:
         return at.pass_s, at.pass_s
+    least = min(at.pass_s, ideal_pass(timer.hardware, timer.model, load).pass_s) if not timer.offload else 0.0
     if timer.engine:
-        return at.pass_s * (1 - timer.engine.error), at.pass_s * (1 + timer.engine.error)
+        return max(least, at.pass_s * (1 - timer.engine.error)), at.pass_s * (1 + timer.engine.error)
     ends = [interval(timer.with_engine(engine), load) for engine in _graph_engines()]
-    return min(at.pass_s, *(low for low, _ in ends)), max(at.pass_s, *(high for _, high in ends))
+    return max(least, min(at.pass_s, *(low for low, _ in ends))), max(at.pass_s, *(high for _, high in ends))
 
 
 def _graph_engines() -> list[Engine]:
@@ -438,7 +440,8 @@ def all_reduce_s(link: LinkTimes, message_bytes: float, tp: int) -> float:
 class Roofline:
     """What bounds a pass, ideal or calibrated. Of one device and the whole batch; see contract.md.
 
-    crossover_tokens     tokens in the pass at which compute catches up with the memory time
+    low_s, high_s        seconds between which the pass should lie; equal where there is no interval
+    crossover_tokens     tokens in the pass at which compute catches up with the memory time of a width-1 pass
     crossover_width      the same over the batch
     knee_10_tokens       tokens up to which the pass is at most 10 % slower than at width 1
     headroom_tokens      crossover_tokens less the tokens in the pass
@@ -456,6 +459,8 @@ class Roofline:
     t_compute_s: float
     t_compute_per_token_s: float
     pass_s: float
+    low_s: float
+    high_s: float
     ratio_to_width_1: float
     intensity_flop_per_byte: float
     ridge_flop_per_byte: float
@@ -480,6 +485,8 @@ def roofline(
     batch: int = 1,
     tp: int = 1,
     time: str = "ideal",
+    engine: Engine | None = None,
+    offload: str | None = None,
 ) -> Roofline:
     """The roofline of a pass of `width` tokens per sequence.
 
@@ -489,28 +496,23 @@ def roofline(
     (153, 153, 78)
     """
     load = Load(width, batch, context, tp)
-    return rooflines(hardware, model, [width], load=load, time=time)[0]
+    return rooflines(PassTimer(hardware, model, time=time, engine=engine, offload=offload), [width], load=load)[0]
 
 
-def rooflines(
-    hardware: Hardware, model: ModelSpec, widths: Sequence[int], *, load: Load, time: str = "ideal"
-) -> list[Roofline]:
+def rooflines(timer: PassTimer, widths: Sequence[int], *, load: Load) -> list[Roofline]:
     """One roofline a width; knees and the width-1 pass are found once."""
-
-    timer = PassTimer(hardware, model, time=time)
 
     def timed(width: int) -> PassTime:
         return timer.at(replace(load, width=width))
 
     first = timed(1)
     knees = {slower: knee_width(lambda w: timer.seconds(replace(load, width=w)), slower) for slower in (0.1, 0.5)}
-    ideal_first = first if time == "ideal" else ideal_pass(hardware, model, replace(load, width=1))
-    return [_summary(hardware, model, timed(width), first, ideal_first, knees) for width in widths]
+    ideal_first = first if timer.time == "ideal" else ideal_pass(timer.hardware, timer.model, replace(load, width=1))
+    return [_summary(timer, timed(width), first, ideal_first, knees) for width in widths]
 
 
 def _summary(
-    hardware: Hardware,
-    model: ModelSpec,
+    timer: PassTimer,
     at: PassTime,
     first: PassTime,
     ideal_first: PassTime,
@@ -519,7 +521,8 @@ def _summary(
     load, batch = at.load, at.load.batch
     per_token = first.compute_s / batch
     crossover = first.memory_s / per_token
-    moe = next((m for m in model.linears if m.experts), None)
+    moe = next((m for m in timer.model.linears if m.experts), None)
+    low_s, high_s = interval(timer, load)
     # FLOP over compute seconds is the peak of the mix of precisions that this model multiplies in.
     mixed_peak = ideal_first.cost.total_flops / ideal_first.compute_s
     ceiling = load.tokens / at.pass_s
@@ -536,9 +539,11 @@ def _summary(
         t_compute_s=at.compute_s,
         t_compute_per_token_s=per_token,
         pass_s=at.pass_s,
+        low_s=low_s,
+        high_s=high_s,
         ratio_to_width_1=at.pass_s / first.pass_s,
         intensity_flop_per_byte=at.cost.intensity,
-        ridge_flop_per_byte=mixed_peak / hardware.memory.bandwidth,
+        ridge_flop_per_byte=mixed_peak / timer.bandwidth,
         crossover_tokens=crossover,
         crossover_width=crossover / batch,
         knee_10_tokens=_times(knees[0.1], batch),

@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .acceptance import Acceptance, ByDepth, Mixture, Paths
+from .errors import InputError
 from .frontier import BestFirst, Engine, LevelLists
 from .tree import TokenTree
 
@@ -32,6 +33,10 @@ MAX_VISITS = 2_000_000
 MAX_EXPANDED = 1200
 # Largest node count for which neighbouring widths are tied (nodes^3 operations a level).
 MAX_CHAINED = 300
+# Above this only node counts that could beat the best are searched.
+FEW_NODES = 300
+# Tables have nodes^2 entries; no published tree is larger.
+MAX_SEARCHED = 4096
 TOLERANCE = 1e-11
 # A beam is tried for a row that is not the optimum when it could gain more than this.
 ROW_GAIN = 1e-5
@@ -55,6 +60,10 @@ class Prices:
     verify: Floats
     draft: Floats
     passes: str
+
+    def up_to(self, nodes: int) -> Prices:
+        """The same for fewer nodes."""
+        return Prices(self.verify[: nodes + 1], self.draft[: nodes + 1], self.passes)
 
     @property
     def root_s(self) -> float:
@@ -541,6 +550,11 @@ def search_widths(
     children: int | None,
 ) -> Found:
     """Rows by nodes with the optimum among them, and the rate that no tree exceeds."""
+    if len(verify) > MAX_SEARCHED + 1:
+        raise InputError(
+            f"{len(verify) - 1} nodes with a draft time that depends on the width",
+            hint=f"at most {MAX_SEARCHED} are searched; limit the nodes, or give one draft time for any width",
+        )
     paid = np.array(verify) + costs.overhead_s
     prices = Prices(paid, np.array(draft), costs.passes)
     rows = Rows(prices, verify[0])
@@ -572,7 +586,12 @@ def _search_beams(engine: LevelLists, prices: Prices, rows: Rows, depth: int) ->
     nodes = len(prices.verify) - 1
     beams = Beams(engine, nodes, depth)
     _uncut_orders(beams, rows)
-    relaxation = Relaxation(sums_of(beams, nodes, prices.passes == "expanded"), prices)
+    draw = lambda profile, n: beams.tree(beams.beam(profile, prices.passes) or [])  # noqa: E731
+    if nodes > FEW_NODES:
+        nodes = _hopeful(Relaxation(sums_of(beams, nodes, False), prices), rows)
+    if not nodes:
+        return rows.found(draw, rows.best_rate())
+    relaxation = Relaxation(sums_of(beams, nodes, prices.passes == "expanded"), prices.up_to(nodes))
 
     def see(found: Solution) -> None:
         _take_solution(beams, relaxation, rows, found)
@@ -580,16 +599,21 @@ def _search_beams(engine: LevelLists, prices: Prices, rows: Rows, depth: int) ->
     limit = _relaxed_rate(relaxation, rows.best_rate(), see)
     if limit > rows.best_rate() * (1 + 1e-12):
         limit = _close(beams, relaxation, rows, limit)
-    for lam in _prices_of_rows(rows):
+    for lam in _prices_of_rows(rows, nodes):
         see(relaxation.solve(lam))
-    draw = lambda profile, n: beams.tree(beams.beam(profile, prices.passes) or [])  # noqa: E731
     return rows.found(draw, limit)
 
 
-def _prices_of_rows(rows: Rows) -> list[float]:
+def _hopeful(relaxation: Relaxation, rows: Rows) -> int:
+    """The largest number of nodes with which a tree could be faster than the best row; 0 when none could."""
+    hopeful = np.flatnonzero(relaxation.solve(rows.best_rate()).gain[1:] > TOLERANCE)
+    return int(hopeful[-1]) + 1 if len(hopeful) else 0
+
+
+def _prices_of_rows(rows: Rows, nodes: int) -> list[float]:
     """Rates of rows at which the rows are looked at once more."""
-    rates = np.unique(rows.rate[1:][np.isfinite(rows.round_s[1:])])
-    picked = np.linspace(0, len(rates) - 1, min(len(rates), 16 if len(rows.tau) <= 300 else 4))
+    rates = np.unique(rows.rate[1 : nodes + 1][np.isfinite(rows.round_s[1 : nodes + 1])])
+    picked = np.linspace(0, len(rates) - 1, min(len(rates), 16 if nodes <= FEW_NODES else 4))
     return [float(rate) for rate in rates[picked.astype(int)]]
 
 
@@ -599,8 +623,9 @@ def _take_solution(beams: Beams, relaxation: Relaxation, rows: Rows, found: Solu
     known = np.isfinite(found.gain) & np.isfinite(seconds)
     tau = np.where(known, found.gain + found.lam * np.where(known, seconds, 0.0), 0.0)
     whole = _keep_parents(relaxation, found.widths)
-    gained = np.divide(tau, seconds, out=np.zeros(len(tau)), where=known) - rows.rate
-    for nodes in np.flatnonzero(gained[1:] > np.where(whole, 1e-13, ROW_GAIN)[1:] * rows.rate[1:]) + 1:
+    rate = rows.rate[: len(tau)]
+    gained = np.divide(tau, seconds, out=np.zeros(len(tau)), where=known) - rate
+    for nodes in np.flatnonzero(gained[1:] > np.where(whole, 1e-13, ROW_GAIN)[1:] * rate[1:]) + 1:
         profile = found.profile(int(nodes))
         if whole[nodes]:
             draft_s = float(seconds[nodes] - relaxation.prices.verify[nodes])
@@ -626,16 +651,17 @@ def _close(beams: Beams, relaxation: Relaxation, rows: Rows, limit: float) -> fl
 
     Only node counts that could beat the best are looked at.
     """
-    hopeful = np.flatnonzero(relaxation.solve(rows.best_rate()).gain[1:] > TOLERANCE) + 1
-    if not len(hopeful):
+    nodes = _hopeful(relaxation, rows)
+    if not nodes:
         return rows.best_rate()
-    nodes = int(hopeful[-1])
     bounds: Chained | Relaxation = relaxation
     if nodes <= MAX_CHAINED:
         bounds = Chained(beams, relaxation.prices, nodes)
         limit = min(limit, _chained_rate(beams, bounds, rows))
         if limit <= rows.best_rate() * (1 + 1e-12):
             return limit
+    if relaxation.prices.passes == "expanded" and nodes > MAX_EXPANDED:
+        return limit
     return _branch(_DepthFirst(beams, bounds, nodes), rows, limit)
 
 
@@ -687,7 +713,7 @@ class _DepthFirst:
     def __init__(self, beams: Beams, bounds: Chained | Relaxation, nodes: int) -> None:
         self.beams, self.bounds, self.nodes = beams, bounds, nodes
         self.prices = bounds.prices
-        self.visits = max(1000, MAX_VISITS // (nodes * (8 if self.prices.passes == "expanded" else 1)))
+        self.visits = max(300, MAX_VISITS // (nodes * (8 if self.prices.passes == "expanded" else 1)))
 
     def improve(self, lam: float) -> Profile:
         """The widths with the largest gain over `lam`; none when nothing is faster."""

@@ -267,7 +267,7 @@ def _locate(tree: Node, loc: Sequence[str | int]) -> tuple[Node, list[str | int]
 
 def _dotted(path: Sequence[str | int]) -> str:
     text = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in path)
-    return text.removeprefix(".")[:120]
+    return " ".join(text.removeprefix(".").split())[:120]
 
 
 _WORDING = {

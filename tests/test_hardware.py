@@ -236,7 +236,7 @@ def test_a_short_name_resolves_with_a_note_that_says_what_else_there_is() -> Non
     device = load_hardware("A100")
     assert device.name == "a100-80gb-sxm"
     assert device.memory.bandwidth == 2039e9
-    assert device.note == "the A100 also comes with 40 GB and as a PCIe card"
+    assert device.note == "taken as the 80 GB SXM part; the A100 also comes with 40 GB and as a PCIe card"
     assert load_hardware("a100-40gb").memory.bandwidth == 1555e9
     assert load_hardware("A100 80GB PCIe").memory.bandwidth == 1935e9
     for short in ("h100", "h200", "b200", "mi300", "v100"):

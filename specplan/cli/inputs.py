@@ -87,6 +87,8 @@ class Scene:
     """What the options describe, and what has to be said about it.
 
     time       ideal or calibrated
+    engine     constants of a serving engine, None: unknown
+    offload    weights that lie in host memory: all, experts, or None
     inputs     effective values, for the document
     """
 
@@ -94,10 +96,18 @@ class Scene:
     model: Any = None
     load: Load = field(default_factory=Load)
     time: str = "calibrated"
+    engine: Any = None
+    offload: str | None = None
     inputs: dict[str, Any] = field(default_factory=dict)
     assumptions: list[tuple[str, str]] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
+
+    def timer(self, *, time: str | None = None) -> Any:
+        """Times the target's passes; needs a device and a model."""
+        from ..roofline import PassTimer
+
+        return PassTimer(self.hardware, self.model, time=time or self.time, engine=self.engine, offload=self.offload)
 
     def at_batch(self, batch: int) -> Scene:
         """The same scene with another batch; what is noted there is not repeated here."""
@@ -120,7 +130,12 @@ def scene(device: options.Device, target: options.Target) -> Scene:
     if device.time not in TIMES:
         raise InputError(f"--time {device.time!r} is not known", hint="one of " + ", ".join(TIMES))
     overrides, model_overrides = _settings(device.settings)
-    result = Scene(time=device.time)
+    result = Scene(time=device.time, offload=target.offload)
+    if device.engine is not None:
+        from ..engines import load_engine
+
+        with naming("--engine"):
+            result.engine = load_engine(device.engine)
     _load_device(result, device, overrides)
     _load_target(result, target, model_overrides)
     context = read("--context", target.context, units.parse_tokens) or 0
@@ -130,11 +145,45 @@ def scene(device: options.Device, target: options.Target) -> Scene:
             ("context 0: an empty cache; --context 8k counts the cache of 8192 tokens", "default")
         )
     if result.hardware is not None and result.model is not None:
-        from ..roofline import precision_notes
-
-        result.assumptions.extend(precision_notes(result.hardware, result.model))
-    result.inputs.update(batch=result.load.batch, context=context, tp=result.load.tp, time=device.time)
+        _say_of_times(result)
+    result.inputs.update(
+        batch=result.load.batch,
+        context=context,
+        tp=result.load.tp,
+        time=device.time,
+        engine=None if result.engine is None else result.engine.name,
+        offload=target.offload,
+    )
     return result
+
+
+def _say_of_times(place: Scene) -> None:
+    """Precisions, engine, power: what stands behind the times of this device and model."""
+    from ..roofline import power_warning, precision_notes
+
+    place.assumptions.extend(precision_notes(place.hardware, place.model))
+    warning = power_warning(place.hardware)
+    if warning is not None:
+        place.warnings.append(warning)
+    if place.offload is not None:
+        place.assumptions.append((f"offloaded weights ({place.offload}) stream over the host link", "--offload"))
+    if place.time == "ideal":
+        return
+    if place.engine is None:
+        place.assumptions.append(
+            ("engine unknown: middle constants of engines that replay graphs", "--engine NAME narrows it")
+        )
+    else:
+        place.assumptions.append((f"engine {place.engine.name}", "hardware/_engines.yaml"))
+
+
+def say_of_attention(place: Scene, width: int) -> None:
+    """What a slower several-query attention costs at this width."""
+    from ..roofline import several_query_note
+
+    slower = several_query_note(place.timer(), replace(place.load, width=width))
+    if slower is not None:
+        place.assumptions.append(slower)
 
 
 def _settings(settings: list[str]) -> tuple[dict[str, str], dict[str, str]]:
@@ -164,7 +213,7 @@ def _load_device(result: Scene, device: options.Device, overrides: dict[str, str
     with naming("--gpu"):
         hardware = load_hardware(device.gpu)
     if hardware.note:
-        result.notes.append(f"{device.gpu} is taken as {hardware.name}: {hardware.note}")
+        result.notes.append(f"{device.gpu} is {hardware.note} [{hardware.name}]")
     if overrides:
         with naming("--set"):
             hardware = override(hardware, overrides)
@@ -450,11 +499,8 @@ def costs(
         table = curve.table()
         plain_s = table[0]
     else:
-        from ..roofline import PassTimer
-
         limit = most or useful_limit(crossover_width(place) or math.inf, None)
-        timer = PassTimer(place.hardware, place.model, time=place.time)
-        table = timer.table(place.load, range(1, max(limit, 1) + 2))
+        table = place.timer().table(place.load, range(1, max(limit, 1) + 2))
         plain_s = table[0]
     proposed = _draft(place, draft, plain_s)
     relative = curve is not None and curve.relative
@@ -480,15 +526,6 @@ def costs(
         relative=relative,
         measured=None if curve is None else frozenset(curve.widths),
     )
-
-
-def pass_seconds(place: Scene, width: int) -> float:
-    from ..roofline import pass_time
-
-    load = place.load
-    return pass_time(
-        place.hardware, place.model, width=width, context=load.context, batch=load.batch, tp=load.tp, time=place.time
-    ).pass_s
 
 
 def _refuse_lone(place: Scene, draft: options.Draft) -> None:
@@ -519,7 +556,7 @@ def _verify_curve(place: Scene, verify: options.Verify) -> Curve | None:
         (f"verification time measured at {len(curve.widths)} widths, 1 to {curve.last}", verify.verify_curve)
     )
     if curve.relative and place.hardware is not None and place.model is not None:
-        curve = curve.scaled(pass_seconds(place, 1))
+        curve = curve.scaled(place.timer().seconds(place.load))
     return curve
 
 
@@ -582,7 +619,13 @@ def _draft(place: Scene, given: options.Draft, plain_s: float) -> Any:
 
         place.warnings.extend(check_against_target(model, place.model))
     return draft_model(
-        place.hardware, model, batch=place.load.batch, context=place.load.context, tp=tp, time=place.time
+        place.hardware,
+        model,
+        batch=place.load.batch,
+        context=place.load.context,
+        tp=tp,
+        time=place.time,
+        engine=place.engine,
     )
 
 
@@ -706,6 +749,7 @@ def memory_of(place: Scene, costs: Any) -> Callable[[int], Any] | None:
             tp=load.tp,
             nodes=nodes,
             device_bytes=capacity,
+            offload=place.offload,
         )
 
     return needed

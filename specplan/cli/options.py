@@ -75,6 +75,7 @@ class Device(Group):
     settings: list[str] = many(
         "--set", "KEY=VALUE", "Override a profile field (model.KEY=VALUE: a model field). Repeatable."
     )
+    engine: Text = text("--engine", "NAME", "Serving engine whose constants are used; unknown means an interval.")
     time: str = text(
         "--time", "ideal|calibrated", "Datasheet roofline or with losses. Default calibrated.", default="calibrated"
     )
@@ -92,6 +93,7 @@ class Target(Group):
     kv_dtype: Text = text("--kv-dtype", "DTYPE", "Dtype of the KV cache. Default 16 bits.")
     tp: str = text("--tp", "N", "Devices that share the model (tensor parallel). Default 1.", default="1")
     batch: str = text("--batch", "N", "Sequences in a pass. Default 1.", default="1")
+    offload: Text = text("--offload", "all|experts", "Weights that lie in host memory and stream over the link.")
     context: Text = text("--context", "N", "Tokens in each sequence's cache; k is 1024. Default 0.")
 
 

@@ -55,6 +55,8 @@ def plan(
     if len(batches) > 1 and likely is not None:
         stretches = schedule(sorted(set(batches)), lambda batch: plan_at(place.at_batch(batch))[0])
         place.inputs["batch"] = batches
+    if verify.verify_curve is None and answer.recommended is not None:
+        inputs.say_of_attention(place, answer.recommended.width)
     extra = inputs.extra(place, more, draft, verify)
     finish(
         plan_answer(place, answer, costs, limits, likely, stretches, extra),

@@ -34,9 +34,7 @@ def roofline(
         raise InputError(f"--width {min(widths)} is below 1", hint="the width counts the root: 1 is plain decoding")
     tpot_s = inputs.read("--measured-tpot", of.measured_tpot, units.parse_time)
     share = None if tpot_s is None else roofline_share(place.hardware, place.model, tpot_s, load=place.load)
-    rows = {
-        time: rooflines(place.hardware, place.model, widths, load=place.load, time=time)
-        for time in ("ideal", "calibrated")
-    }
+    rows = {time: rooflines(place.timer(time=time), widths, load=place.load) for time in inputs.TIMES}
+    inputs.say_of_attention(place, max(widths))
     place.inputs["width"] = widths if len(widths) > 1 else widths[0]
     finish(roofline_answer(place, rows, tpot_s=tpot_s, share=share), output)

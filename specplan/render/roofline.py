@@ -17,6 +17,8 @@ TERMS = {
     "attention": "attention",
     "norms": "norms and activations",
     "all_reduce": "all-reduce",
+    "routing": "expert routing",
+    "launch": "launches",
     "host": "host",
     "measured": "measured",
 }
@@ -88,6 +90,7 @@ def _table(ideal: Roofline, calibrated: Roofline) -> Table:
         row("t_compute", lambda r: show_time(r.t_compute_s)),
         row("t_compute per token", lambda r: show_time(r.t_compute_per_token_s)),
         row("pass", lambda r: show_time(r.pass_s)),
+        row("between", lambda r: "-" if r.low_s == r.high_s else f"{show_time(r.low_s, 3)} - {show_time(r.high_s, 3)}"),
         row("over a pass of width 1", lambda r: f"{r.ratio_to_width_1:.3f}"),
         row("intensity, FLOP/byte", lambda r: f"{r.intensity_flop_per_byte:.4g}"),
         row("ridge, FLOP/byte", lambda r: f"{r.ridge_flop_per_byte:.4g}"),
@@ -177,6 +180,7 @@ def _fit_warning(place: Any) -> list[str]:
         tp=load.tp,
         nodes=0,
         device_bytes=place.hardware.memory.capacity,
+        offload=place.offload,
     )
     if spent.fits:
         return []
