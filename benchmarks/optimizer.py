@@ -85,7 +85,7 @@ def against_the_dynamic_program(nodes: int, *, runs: int) -> dict[str, Any]:
     child_prob = Independent(P).row(1, CHILDREN)
     acceptance = Positional(child_prob)
     plain_s = seconds(lambda: dynamic_program(child_prob, nodes, DEPTH), runs)
-    ours_s = seconds(lambda: level_lists(acceptance, nodes, DEPTH), max(runs, 9))
+    ours_s = seconds(lambda: level_lists(acceptance, nodes, DEPTH), 51)
     theirs = dynamic_program(child_prob, nodes, DEPTH)
     difference = largest_difference(level_lists(acceptance, nodes, DEPTH), theirs, nodes, DEPTH)
     return {

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from .curve import Curve, read_curve
     from .engines import Engine, engine_names, load_engine
     from .errors import CheckFailed, DoesNotFit, EnvironmentProblem, InputError, SpecplanError
+    from .files import read_acceptance, read_tree
     from .hardware import Hardware, hardware_names, load_hardware
     from .model import ModelSpec, load_model, model_names
     from .optimize import Frontier, best_trees, evaluate, fastest_tree
@@ -39,6 +40,7 @@ _PUBLIC = {
     **dict.fromkeys(("Curve", "read_curve"), "curve"),
     **dict.fromkeys(("SpecplanError", "InputError", "CheckFailed", "DoesNotFit", "EnvironmentProblem"), "errors"),
     **dict.fromkeys(("Engine", "engine_names", "load_engine"), "engines"),
+    **dict.fromkeys(("read_acceptance", "read_tree"), "files"),
     **dict.fromkeys(("Hardware", "hardware_names", "load_hardware"), "hardware"),
     **dict.fromkeys(("ModelSpec", "load_model", "model_names"), "model"),
     **dict.fromkeys(("Frontier", "best_trees", "evaluate", "fastest_tree"), "optimize"),

@@ -870,13 +870,3 @@ def _row_variance(row: Sequence[tuple[float, float]], slopes: Sequence[float]) -
     if len({trials for _, trials in row}) == 1:
         return max(0.0, squares - sum(g * p for g, (p, _) in zip(slopes, shares)) ** 2 / shares[0][1])
     return sum(g * g * p * (1 - p) / t for g, (p, t) in zip(slopes, shares))
-
-
-def __getattr__(name: str) -> Any:
-    """What was read from here once: rules, documents and tables."""
-    from . import acceptance_files, acceptance_rules
-
-    for module in (acceptance_rules, acceptance_files):
-        if name in module.__all__:
-            return getattr(module, name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

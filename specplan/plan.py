@@ -220,7 +220,16 @@ def _best_for_budget(acceptance: Acceptance, limits: Limits) -> Best:
     nodes = reachable[-1]
     tree = frontier.tree(nodes, limits.depth)
     shape = shape_of(tree, acceptance, None)
-    return Best(shape, tree, "proved", 0.0, rows, lambda n: frontier.tree(n, limits.depth))
+    gap = frontier.bound(limits.depth)[nodes] - shape.accepted
+    proved = frontier.optimality == "proved" or gap <= 1e-9
+    return Best(
+        shape,
+        tree,
+        "proved" if proved else "gap",
+        0.0 if proved else gap / shape.tau,
+        rows,
+        lambda n: frontier.tree(n, limits.depth),
+    )
 
 
 def _untimed_row(frontier: Any, nodes: int) -> Candidate:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -19,7 +18,6 @@ if TYPE_CHECKING:
     from ..curve import Curve
 
 T = TypeVar("T")
-LARGEST_FILE = 10_000_000
 TIMES = ("ideal", "calibrated")
 
 
@@ -43,25 +41,11 @@ def read(option: str, text: str | None, parse: Callable[[str], T]) -> T | None:
 
 
 def read_file(option: str, path: str) -> str:
-    """The text of a file; `-` is standard input.
+    """The text of a file, with the option in errors."""
+    from ..files import read_text
 
-    Raises  InputError when it cannot be read, is not UTF-8 text, or is larger than 10 MB.
-    """
-    try:
-        data = sys.stdin.buffer.read(LARGEST_FILE + 1) if path == "-" else _bytes_of(path)
-        text = data.decode("utf-8-sig")
-    except OSError as error:
-        raise InputError(f"{option} {path}: {error.strerror}", hint="check the path") from None
-    except UnicodeDecodeError:
-        raise InputError(f"{option} {path}: not a text file", hint="CSV, JSON or YAML in UTF-8 is read here") from None
-    if len(data) > LARGEST_FILE:
-        raise InputError(f"{option} {path}: larger than 10 MB", hint="is it the right file?")
-    return text
-
-
-def _bytes_of(path: str) -> bytes:
-    with open(path, "rb") as file:
-        return file.read(LARGEST_FILE + 1)
+    with naming(option):
+        return read_text(path)
 
 
 def positive(option: str, text: str) -> int:
@@ -354,7 +338,7 @@ def acceptance(given: options.Acceptance, shape: options.Shape) -> Any:
 def _measured_under(found: Any, given: options.Acceptance) -> Any:
     """The acceptance with the rule and the temperature that the options state."""
     if given.rule is not None:
-        from ..acceptance import RULES
+        from ..acceptance_rules import RULES
 
         if given.rule not in RULES:
             raise InputError(f"--rule {given.rule[:40]!r} is not known", hint="one of " + ", ".join(RULES))
@@ -398,9 +382,10 @@ def _acceptance(way: str, given: options.Acceptance, shape: options.Shape) -> An
 
 def _acceptance_files(entries: list[str]) -> Any:
     from ..acceptance import Mixture
+    from ..files import read_acceptance
 
     parts = [_split_weight(entry) for entry in entries]
-    found = [read_acceptance_file(path) for path, _ in parts]
+    found = [read_acceptance(path) for path, _ in parts]
     if len(found) == 1:
         return found[0]
     weights = [1.0 if weight is None else weight for _, weight in parts]
@@ -418,60 +403,6 @@ def _split_weight(entry: str) -> tuple[str, float | None]:
             f"weight {weight} is not above 0", hint="--acceptance code.json=0.3 --acceptance chat.json=0.7"
         )
     return path, value
-
-
-def read_acceptance_file(path: str) -> Any:
-    """An acceptance document (JSON or YAML) or a table of counts (CSV)."""
-    from ..acceptance import acceptance_from_csv, acceptance_from_document
-
-    text = read_file("--acceptance", path)
-    if text.lstrip()[:1] == "{":
-        return acceptance_from_document(parse_json(text, path), where=path)
-    first = next((line for line in text.splitlines() if line.strip() and not line.startswith("#")), "")
-    if "," in first and ":" not in first:
-        return acceptance_from_csv(text, where=path)
-    return acceptance_from_document(parse_yaml(text, path), where=path)
-
-
-def parse_yaml(text: str, where: str) -> Any:
-    """A YAML mapping with numbers as numbers; duplicate keys, anchors and tags are refused."""
-    from ..yaml_text import read_yaml
-
-    return _numbers(read_yaml(text, where=where).plain())
-
-
-def _numbers(value: Any) -> Any:
-    """YAML's texts as numbers and truth values where they read as such."""
-    if isinstance(value, dict):
-        return {key: _numbers(item) for key, item in value.items()}
-    if isinstance(value, list):
-        return [_numbers(item) for item in value]
-    if value in ("true", "false"):
-        return value == "true"
-    try:
-        return int(value) if str(value).lstrip("+-").isdigit() else float(value)
-    except (TypeError, ValueError):
-        return value
-
-
-def parse_json(text: str, where: str) -> Any:
-    """JSON without NaN, duplicate keys or endless nesting."""
-    import json
-
-    def refuse(name: str) -> None:
-        raise InputError(f"{where}: {name} is not a number", hint="JSON has no NaN and no infinity")
-
-    def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-        keys = [key for key, _ in pairs]
-        repeated = next((key for key in keys if keys.count(key) > 1), None) if len(set(keys)) < len(keys) else None
-        if repeated is not None:
-            raise InputError(f"{where}: key {repeated[:40]!r} appears twice", hint="keep one of them")
-        return dict(pairs)
-
-    try:
-        return json.loads(text, parse_constant=refuse, object_pairs_hook=unique)
-    except (ValueError, RecursionError) as error:
-        raise InputError(f"{where}: not JSON: {str(error)[:100]}", hint="check the file") from None
 
 
 # ---- costs of a round
@@ -668,29 +599,13 @@ def given_tree(shape: options.Shape, acceptance: options.Acceptance) -> Any:
     if shape.from_ is not None:
         if shape.k is not None:
             raise InputError("--from and --k both give the tree", hint="leave one of them out")
-        return read_tree(shape.from_)
+        from ..files import read_tree
+
+        with naming("--from"):
+            return read_tree(shape.from_)
     if shape.k is None or (shape.budget is not None and (acceptance.accept_length or acceptance.accept_rate)):
         return None
     return TokenTree.chain(positive("--k", shape.k))
-
-
-def read_tree(path: str) -> Any:
-    """A tree from a JSON file: a bare list of paths, or an object with `paths` or `parents`."""
-    from ..tree import TokenTree
-
-    data = parse_json(read_file("--from", path), path)
-    if isinstance(data, dict):
-        if isinstance(data.get("recommended"), dict):
-            data = data["recommended"]
-        paths, parents = data.get("paths"), data.get("parents")
-        if paths is None and parents is not None:
-            with naming(path):
-                return TokenTree.from_parents(parents, data.get("ranks"))
-        data = paths
-    if not isinstance(data, list):
-        raise InputError(f"{path}: no paths", hint='a list of paths such as [[0],[1],[0,0]], or {"paths": [...]}')
-    with naming(path):
-        return TokenTree.from_paths(data)
 
 
 def crossover_width(place: Scene) -> float | None:

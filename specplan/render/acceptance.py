@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from ..acceptance import RULES, Acceptance, Positional, acceptance_document, child_prob_for, tau_interval
+from ..acceptance import Acceptance, Positional, tau_interval
+from ..acceptance_files import acceptance_document
+from ..acceptance_rules import RULES, child_prob_for
 from ..errors import InputError
 from ..tree import TokenTree
 from .output import Answer, Table, document
