@@ -23,6 +23,7 @@ class Curve:
     between   linear: straight between neighbours; step: the next measured width's time;
               never: only measured widths exist
     relative  True when `seconds` are multiples of the width-1 pass, whose own time is unknown
+    stated    what the file itself stated of batch and context
 
     >>> Curve((1, 4), (0.010, 0.013)).at(2)
     0.011
@@ -35,6 +36,7 @@ class Curve:
     between: str = "linear"
     relative: bool = False
     where: str = "curve"
+    stated: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         _check(self)
@@ -82,6 +84,10 @@ class Curve:
         """A relative curve in seconds, given the width-1 pass."""
         first = self.seconds[0]
         return replace(self, seconds=tuple(s / first * base_s for s in self.seconds), relative=False)
+
+    def times(self, unit_s: float) -> Curve:
+        """A relative curve in seconds, where 1 is `unit_s`."""
+        return replace(self, seconds=tuple(s * unit_s for s in self.seconds), relative=False)
 
     def neighbours(self, width: int) -> tuple[int, int]:
         """The measured widths at or around `width`."""
@@ -143,6 +149,7 @@ def read_curve(
         between=between,
         relative=unit == "ratio",
         where=where,
+        stated=tuple(key for key in ("batch", "context") if key in points[0]),
     )
 
 
@@ -168,14 +175,9 @@ def _csv_rows(text: str, where: str) -> list[Row]:
 
 
 def _json_rows(text: str, where: str) -> list[Row]:
-    import json
+    from .files import parse_json
 
-    try:
-        data = json.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise InputError(
-            f"{where}: not JSON: {str(error)[:80]}", hint='give a list of rows: [{"width": 1, "ms": 12.3}]'
-        ) from None
+    data = parse_json(text, where=where)
     if isinstance(data, dict) and isinstance(data.get("curve"), (list, dict)):
         data = data["curve"]
     if isinstance(data, dict) and isinstance(data.get("width"), list):

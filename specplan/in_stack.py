@@ -122,7 +122,8 @@ def _dynamic(acceptance: Acceptance, limits: Limits, costs: Costs | None, free: 
         return None
     most = limits.nodes if costs is None else min(limits.nodes, len(costs.verify_s) - 1)
     best: tuple[float, int, int, int, float, float | None] | None = None
-    for topk in range(1, min(MOST_TOPK, limits.children or MOST_TOPK, most) + 1):
+    widest = MOST_TOPK if costs is None or costs.draft.last is None else costs.draft.last
+    for topk in range(1, min(MOST_TOPK, limits.children or MOST_TOPK, most, widest) + 1):
         for steps, sums in enumerate(_pools(contexts, topk, min(limits.depth, most)), 1):
             drafting = 0.0 if costs is None else _dynamic_draft_s(costs, steps, topk)
             for nodes in range(steps, min(most, len(sums) - 1) + 1):

@@ -55,12 +55,17 @@ def memory(
     device_bytes: float,
     offload: str | None = None,
 ) -> Memory:
-    """What target, draft and caches take on one device; activations and the runtime's reserve are left out."""
+    """What target, draft and caches take on one device; activations and the runtime's reserve are left out.
+
+    A recurrent state is kept once for every drafted token, since a rejected one has to be undone
+    (vllm-project/vllm#54080).
+    """
     plain = resident_bytes(target, offload) / tp + batch * kv_per_device(target, context + 1, tp)
     tree_kv = batch * (kv_per_device(target, context + 1 + nodes, tp) - kv_per_device(target, context + 1, tp))
+    tree_kv += batch * nodes * target.state_bytes / tp
     extra = 0.0
-    if draft.model is not None:
-        extra = draft.model.weight_bytes / draft.tp + batch * kv_per_device(draft.model, context + 1 + nodes, draft.tp)
+    for model in draft.resident:
+        extra += model.weight_bytes / draft.tp + batch * kv_per_device(model, context + 1 + nodes, draft.tp)
     sequence = kv_per_device(target, context, tp)
     needed = plain + tree_kv + extra
     return Memory(needed, device_bytes, needed <= device_bytes, extra / sequence if sequence else None, tree_kv + extra)

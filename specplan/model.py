@@ -44,7 +44,7 @@ _SCALES = "with a 16-bit scale and zero point per group of 128 weights; --weight
 FORMATS: dict[str, WeightFormat] = {
     fmt.name: fmt
     for fmt in (
-        WeightFormat("fp32", 32, ("fp32",)),
+        WeightFormat("fp32", 32, ("fp32", "tf32", "bf16", "fp16")),
         WeightFormat("fp16", 16, ("fp16", "bf16", "tf32", "fp32")),
         WeightFormat("bf16", 16, _HALF),
         WeightFormat("fp8", 8, ("fp8",) + _HALF),

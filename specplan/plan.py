@@ -9,21 +9,24 @@ Plain decoding is always one of the candidates: nodes 0, tau 1, one pass of widt
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from bisect import bisect_left
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, overload
 
 from .acceptance import Acceptance, ByDepth, Independent, tau_interval
 from .drafters import Draft, free_draft
 from .errors import DoesNotFit, InputError
 from .memory import Memory
-from .optimize import Candidate, best_trees, evaluate, fastest_tree, full_tree_fitting
+from .optimize import Candidate, Frontier, best_trees, evaluate, fastest_tree, full_tree_fitting
 from .tree import TokenTree
-from .units import show_bytes
+from .units import plural, show_bytes
 
 DEFAULT_NODES = 256
 DEFAULT_DEPTH = 16
 WIDEST_FAN = 512
+# Ranks in all paths of a tree together; above it `paths` is left out, parents and ranks say the same.
+LONGEST_PATHS = 2_000_000
 
 
 @dataclass(frozen=True)
@@ -34,6 +37,7 @@ class Costs:
     draft        what proposes the tokens
     overhead_s   fixed seconds a round, plain decoding excepted
     batch        sequences in a pass
+    proposed     share of the rounds in which anything is drafted; the times are means over all rounds
     relative     True when times are multiples of a plain pass: no tokens per second then
     measured     widths that were measured, None when the times come from a formula
     """
@@ -44,6 +48,7 @@ class Costs:
     draft_passes: str = "all_but_leaf"
     draft_shape: str = "sequential"
     batch: int = 1
+    proposed: float = 1.0
     relative: bool = False
     measured: frozenset[int] | None = None
 
@@ -55,7 +60,7 @@ class Costs:
         """As the optimizer takes them."""
         return {
             "verify_s": self.verify_s,
-            "draft_s": self.draft.pass_s,
+            "draft_s": self.draft.times(),
             "overhead_s": self.overhead_s,
             "draft_passes": self.draft_passes,
             "draft_shape": self.draft_shape,
@@ -81,7 +86,7 @@ class Limits:
                 raise InputError(f"{option} {value} is below 1", hint=f"{option} is a whole number from 1 up")
 
     def arguments(self) -> dict[str, Any]:
-        return {"max_nodes": self.nodes, "max_depth": self.depth, "max_children": self.children}
+        return {"max_nodes": self.nodes, "max_depth": min(self.depth, self.nodes), "max_children": self.children}
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +111,7 @@ class Shape:
     widths: tuple[int, ...]
     parents: tuple[int, ...]
     ranks: tuple[int, ...]
-    paths: tuple[tuple[int, ...], ...]
+    paths: tuple[tuple[int, ...], ...] | None
     position_offsets: tuple[int, ...]
     level_survival: tuple[float, ...]
     accepted: float
@@ -125,6 +130,8 @@ def draft_pass_count(tree: TokenTree, costs: Costs | None) -> int:
     """Draft passes of a round in the convention of `costs`."""
     if tree.nodes == 0:
         return 0
+    if costs is not None and costs.draft.passes is not None:
+        return costs.draft.passes(tree.depth)
     if costs is not None and costs.draft_shape == "block":
         return 1
     return tree.depth + (1 if costs is not None and costs.draft_passes == "all" else 0)
@@ -144,7 +151,7 @@ def shape_of(tree: TokenTree, acceptance: Acceptance, costs: Costs | None) -> Sh
         "widths": tree.widths,
         "parents": tree.parents,
         "ranks": tree.ranks,
-        "paths": tree.paths,
+        "paths": tree.paths if sum(tree.position_offsets) <= LONGEST_PATHS else None,
         "position_offsets": tree.position_offsets,
         "level_survival": survival,
     }
@@ -192,7 +199,7 @@ class Best:
     tree: TokenTree
     optimality: str
     gap: float
-    candidates: tuple[Candidate, ...]
+    candidates: Sequence[Candidate]
     tree_with: Callable[[int], TokenTree]
 
 
@@ -201,7 +208,8 @@ def best_tree(acceptance: Acceptance, limits: Limits, costs: Costs | None) -> Be
     if costs is None:
         return _best_for_budget(acceptance, limits)
     found = fastest_tree(acceptance, **costs.arguments(), **limits.arguments())
-    rows = tuple(_scaled(row, costs) for row in found.candidates)
+    same = costs.batch == 1 and not costs.relative
+    rows = found.candidates if same else [_scaled(row, costs) for row in found.candidates]
     return Best(shape_of(found.tree, acceptance, costs), found.tree, found.optimality, found.gap, rows, found.tree_with)
 
 
@@ -214,33 +222,53 @@ def _scaled(row: Candidate, costs: Costs) -> Candidate:
 
 def _best_for_budget(acceptance: Acceptance, limits: Limits) -> Best:
     frontier = best_trees(acceptance, **limits.arguments())
-    exact = frontier.exact[limits.depth]
-    reachable = [nodes for nodes, accepted in enumerate(exact) if accepted is not None]
-    rows = tuple(_untimed_row(frontier, nodes) for nodes in range(limits.nodes + 1))
-    nodes = reachable[-1]
-    tree = frontier.tree(nodes, limits.depth)
+    rows = UntimedRows(frontier)
+    nodes = next(n for n in range(limits.nodes, -1, -1) if rows.most[n] is not None)
+    tree = frontier.tree(nodes, frontier.max_depth)
     shape = shape_of(tree, acceptance, None)
-    gap = frontier.bound(limits.depth)[nodes] - shape.accepted
+    gap = frontier.bound(frontier.max_depth)[nodes] - shape.accepted
     proved = frontier.optimality == "proved" or gap <= 1e-9
-    return Best(
-        shape,
-        tree,
-        "proved" if proved else "gap",
-        0.0 if proved else gap / shape.tau,
-        rows,
-        lambda n: frontier.tree(n, limits.depth),
-    )
+    optimality, share = ("proved", 0.0) if proved else ("gap", gap / shape.tau)
+    return Best(shape, tree, optimality, share, rows, lambda n: frontier.tree(n, frontier.max_depth))
 
 
-def _untimed_row(frontier: Any, nodes: int) -> Candidate:
-    """The best tree of exactly `nodes` nodes, at the smallest depth that reaches it."""
-    last = frontier.exact[-1][nodes]
-    if last is None:
-        return Candidate(nodes, None, None, None, None, None)
-    depth = next(
-        d for d, row in enumerate(frontier.exact) if row[nodes] is not None and row[nodes] >= last * (1 - 1e-12)
-    )
-    return Candidate(nodes, depth, 1 + last, None, None, None)
+class UntimedRows(Sequence[Candidate]):
+    """One row a node count without times: the best tree of exactly that many nodes, at the smallest depth."""
+
+    def __init__(self, frontier: Frontier) -> None:
+        self.exact = frontier.exact
+        self.most = frontier.exact[-1]
+
+    def __iter__(self) -> Iterator[Candidate]:
+        depths: list[int | None] = [None] * len(self.most)
+        for depth in range(len(self.exact)):
+            for nodes, value in enumerate(self.exact[depth]):
+                if depths[nodes] is None and value is not None and value >= self.most[nodes] * (1 - 1e-12):
+                    depths[nodes] = depth
+        for nodes, (most, found) in enumerate(zip(self.most, depths)):
+            yield Candidate(nodes, found, None if most is None else 1 + most, None, None, None)
+
+    def __len__(self) -> int:
+        return len(self.most)
+
+    @overload
+    def __getitem__(self, index: int) -> Candidate: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[Candidate]: ...
+    def __getitem__(self, index: int | slice) -> Candidate | list[Candidate]:
+        if isinstance(index, slice):
+            return [self[i] for i in range(*index.indices(len(self)))]
+        nodes = range(len(self))[index]
+        most = self.most[nodes]
+        if most is None:
+            return Candidate(nodes, None, None, None, None, None)
+        depth = bisect_left(range(len(self.exact)), True, key=lambda d: self._reaches(d, nodes, most))
+        return Candidate(nodes, depth, 1 + most, None, None, None)
+
+    def _reaches(self, depth: int, nodes: int, most: float) -> bool:
+        """Whether that many levels are enough; once they are, more are too."""
+        value = self.exact[depth][nodes]
+        return value is not None and value >= most * (1 - 1e-12)
 
 
 def best_chain(acceptance: Acceptance, limits: Limits, costs: Costs | None) -> Shape:
@@ -248,7 +276,7 @@ def best_chain(acceptance: Acceptance, limits: Limits, costs: Costs | None) -> S
     longest = chain_limit(acceptance, limits)
     if costs is None:
         return shape_of(TokenTree.chain(longest), acceptance, None)
-    lengths = range(1, min(longest, len(costs.verify_s) - 1) + 1)
+    lengths = [k for k in range(1, min(longest, len(costs.verify_s) - 1) + 1) if math.isfinite(costs.verify_s[k])]
     if not lengths:
         return shape_of(TokenTree.empty(), acceptance, costs)
     rate = {k: evaluate(TokenTree.chain(k), acceptance, **costs.arguments()).tokens_per_s for k in lengths}
@@ -280,7 +308,8 @@ def _widest_useful(acceptance: Acceptance) -> int:
 def comparisons(acceptance: Acceptance, limits: Limits, costs: Costs | None) -> dict[str, Shape | None]:
     """Plain decoding, the best chain of the budget, the best full tree, and the chain of its depth."""
     full = full_tree(acceptance, limits, costs)
-    same = None if full is None else shape_of(TokenTree.chain(full.depth), acceptance, costs)
+    timed = full is not None and (costs is None or math.isfinite(costs.verify_s[full.depth]))
+    same = shape_of(TokenTree.chain(full.depth), acceptance, costs) if full is not None and timed else None
     return {
         "plain": shape_of(TokenTree.empty(), acceptance, costs),
         "chain_same_budget": best_chain(acceptance, limits, costs),
@@ -334,7 +363,7 @@ def break_even(tree: TokenTree, costs: Costs) -> BreakEven:
     """
     at = evaluate(tree, Independent(0.5), **costs.arguments())
     needed = at.round_s / costs.plain_s
-    p = _smallest(lambda q: Independent(q).accepted(tree) + 1 >= needed)
+    p = _smallest(lambda q: costs.proposed * Independent(q).accepted(tree) + 1 >= needed)
     return BreakEven(needed, p, at.round_s, tree.nodes, tree.depth)
 
 
@@ -356,7 +385,8 @@ def break_even_table(
 ) -> list[BreakEven]:
     """The break-even of chains of several lengths."""
     longest = min(limits.nodes, limits.depth, len(costs.verify_s) - 1)
-    return [break_even(TokenTree.chain(k), costs) for k in lengths if k <= longest]
+    known = (k for k in lengths if k <= longest and math.isfinite(costs.verify_s[k]))
+    return [break_even(TokenTree.chain(k), costs) for k in known]
 
 
 # ---- the plan
@@ -393,11 +423,13 @@ def plan(
     *,
     tie: float = 0.01,
     memory_of: Callable[[int], Memory] | None = None,
+    search: Callable[[Acceptance, Limits, Costs | None], Best] = best_tree,
 ) -> Plan:
     """Does speculation pay, how much, and with which tree?
 
     acceptance   None: the break-even is all that can be said
     memory_of    memory needed with that many nodes, where a device and a model are known
+    search       finds the optimum; by default among all trees within the limits
     Raises       DoesNotFit when the target alone is larger than the device.
 
     >>> p = plan(Independent(0.6), Costs(verify_s=[1.0] * 15), Limits(14))
@@ -410,7 +442,7 @@ def plan(
     table = tuple(break_even_table(limits, costs))
     if acceptance is None:
         return _without_acceptance(plain, table, costs, limits, memory_of)
-    best = best_tree(acceptance, limits, costs)
+    best = search(acceptance, limits, costs)
     chosen = recommended(acceptance, best, costs, tie)
     chain = best_chain(acceptance, limits, costs)
     spent = memory_of(chosen.nodes) if memory_of else None
@@ -470,7 +502,8 @@ def _verdict(
             if even
             else "nothing can be drafted"
         )
-        return Verdict(False, f"no shape beats plain decoding; the best has {shown.nodes} nodes: {needed}", 1.0)
+        size = plural(shown.nodes, "node")
+        return Verdict(False, f"no shape beats plain decoding; the best has {size}: {needed}", 1.0)
     assert even is not None
     reason = f"a round yields {chosen.tau:.3f} tokens and costs as much as {even.tau:.3f} plain passes"
     return Verdict(True, reason, chosen.speedup, _speedup_interval(chosen, acceptance))

@@ -23,7 +23,7 @@ Path = tuple[int, ...]
 
 # Limits against typing errors, not of the method: no published tree has more than 4096 nodes or 32 levels.
 MAX_NODES = 4_000_000
-MAX_DEPTH = 4096
+MAX_DEPTH = 20_000
 MAX_RANK = 1_000_000
 MAX_MASK_NODES = 4096
 

@@ -260,6 +260,14 @@ def show_time(seconds: float, digits: int = 4) -> str:
     return f"{seconds / 1e-9:.{digits}g} ns"
 
 
+def plural(count: int, noun: str) -> str:
+    """
+    >>> plural(1, "node"), plural(2, "node")
+    ('1 node', '2 nodes')
+    """
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+
+
 def show_share(value: float, digits: int = 4) -> str:
     """
     >>> show_share(0.9935)

@@ -96,7 +96,8 @@ def test_a_model_that_does_not_fit_is_refused_with_how_much_is_missing(refused):
         ("wide,ms\n1,10\n", "width"),
         ("width,ms,s\n1,10,1\n", "one of"),
         ("", "no rows"),
-        ('[{"width": 1, "ms": NaN}]', "nan"),
+        ('[{"width": 1, "ms": NaN}]', "NaN"),
+        ('{"width": [1, 8], "width": [1, 4], "ms": [10, 11]}', "twice"),
         ("[1, 2", "JSON"),
     ],
 )
@@ -174,6 +175,109 @@ def test_int4_weights_move_a_quarter_and_the_crossover_falls_to_a_quarter(specpl
     ratio = 4.25 / 16
     assert four["weight_bytes"] / half["weight_bytes"] == pytest.approx(ratio)
     assert four["crossover_tokens"] / half["crossover_tokens"] == pytest.approx(ratio)
+
+
+# ---- curves
+
+
+@pytest.fixture
+def curves(tmp_path, monkeypatch):
+    """verify.csv in ms, ratio.csv, draft.csv up to width 2, in the current folder."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "verify.csv").write_text("width,ms\n1,10\n8,10.5\n16,11\n32,14\n")
+    (tmp_path / "ratio.csv").write_text("width,ratio\n1,1\n8,1.05\n32,1.4\n")
+    (tmp_path / "draft.csv").write_text("width,ms\n1,0.5\n2,0.6\n")
+
+
+def test_ratios_and_times_are_never_mixed(specplan, refused, curves):
+    assert "--draft-ratio" in refused("tree --p 0.6 --verify-curve ratio.csv --draft-pass 0.5ms")
+    assert "ratios" in refused("tree --p 0.6 --verify-curve ratio.csv --draft-curve draft.csv")
+    assert "seconds" in refused("tree --p 0.6 --verify-curve ratio.csv --overhead 2ms")
+    both = specplan("tree --p 0.6 --verify-curve ratio.csv --draft-ratio 0.05 --json").json
+    assert both["tokens_per_s"] is None
+    assert both["speedup"] == pytest.approx(both["tau"] / (both["verify_s"] + both["draft"]["total_s"]))
+    scaled = specplan("tree --p 0.6 --verify-curve verify.csv --draft-curve ratio.csv --k 1 --json").json
+    assert scaled["draft"]["total_s"] == pytest.approx(0.010)  # a ratio of 1 is a plain pass
+
+
+def test_a_draft_curve_limits_the_level_widths(specplan, curves):
+    ran = specplan("tree --p 0.6 --verify-curve verify.csv --draft-curve draft.csv --json").json
+    assert max(ran["widths"][:-1]) <= 2
+    assert any("width 2" in note for note in ran["notes"])
+
+
+def test_never_between_measured_widths_chooses_measured_ones(specplan, curves):
+    ran = specplan("tree --p 0.6 --verify-curve verify.csv --between never --draft-ratio 0.05 --json").json
+    assert ran["width"] in (8, 16, 32)
+    assert ran["interpolated"] is False
+
+
+def test_a_budget_past_the_curve_is_cut_and_said(specplan, curves):
+    ran = specplan("tree --p 0.9 --verify-curve verify.csv --budget 100 --json").json
+    assert ran["width"] <= 32
+    assert any("stops at 31 nodes" in note for note in ran["notes"])
+
+
+def test_what_a_curve_does_not_state_is_said(specplan, refused, curves):
+    ran = specplan("plan --p 0.6 --verify-curve verify.csv --batch 4 --context 8k --tp 2 --json").json
+    assert [word for word in ("batch 4", "--context") if any(word in note for note in ran["notes"])] == [
+        "batch 4",
+        "--context",
+    ]
+    assert any("--tp" in warning for warning in ran["warnings"])
+    assert "--dtype" in refused("plan --p 0.6 --verify-curve verify.csv --dtype fp8")
+
+
+def test_a_given_chain_stands_beside_the_plan(specplan):
+    ran = specplan(PLAN + " --p 0.6 --k 4 --json").json
+    assert ran["given"]["widths"] == [1, 1, 1, 1]
+    assert ran["recommended"]["nodes"] > 4
+    assert specplan(PLAN + " --p 0.6 --json").json["given"] is None
+
+
+def test_a_chain_longer_than_what_was_measured_is_warned_of(specplan):
+    ran = specplan("tree --alpha 0.8,0.75 --k 5 --json").json
+    assert any("2 levels" in warning for warning in ran["warnings"])
+
+
+def test_odd_loads_are_warned_of(specplan):
+    warnings = specplan("roofline --gpu a100 --model llama-2-13b --tp 3 --context 8k --json").json["warnings"]
+    assert any("--tp 3" in text for text in warnings)
+    assert any("4096 positions" in text for text in warnings)
+
+
+# ---- where the output goes
+
+
+def shell(command: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        ["sh", "-c", f"{sys.executable} -m specplan {command}"],
+        capture_output=True,
+        text=True,
+        env={**os.environ, **environment},
+    )
+
+
+def test_output_that_cannot_be_written_is_a_problem_of_the_environment():
+    for where in (">&-", ">/dev/full"):
+        ran = shell(f"tree --p 0.6 --budget 3 {where}")
+        assert ran.returncode == 4
+        assert len(ran.stderr.splitlines()) == 2
+
+
+def test_a_terminal_that_knows_ascii_alone_gets_ascii():
+    ran = shell("tree --p 0.6 --budget 3", PYTHONIOENCODING="ascii")
+    assert ran.returncode == 0
+    assert "|- 0  0.6000" in ran.stdout
+
+
+@pytest.mark.parametrize(
+    "arguments", ["--budget 20000", "--budget 100 --max-depth 10000", "--k 10000", "--budget 2000 --max-depth 2000"]
+)
+@pytest.mark.parametrize("p", ["0", "0.6", "1"])
+def test_large_budgets_and_depths_and_certain_acceptance_work(specplan, p, arguments):
+    ran = specplan(f"tree --p {p} {arguments}")
+    assert ran.code == 0
 
 
 def test_quiet_prints_the_verdict_alone(specplan):

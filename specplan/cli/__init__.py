@@ -1,5 +1,18 @@
 """The command line: arguments -> one core call -> render. No formula lives here."""
 
-from .app import main
+from __future__ import annotations
+
+import sys
 
 __all__ = ["main"]
+
+
+def main() -> None:
+    """Run the command line and exit; an interrupt ends quietly, however early it comes."""
+    try:
+        from .app import run
+
+        code = run(sys.argv[1:])
+    except KeyboardInterrupt:
+        code = 130
+    sys.exit(code)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import os
 import sys
+from collections.abc import Iterator
 from typing import Any
 
 import typer
@@ -18,6 +20,7 @@ VERBS = {
     "roofline": "What bounds a pass on a device: memory, compute, crossover, tokens per second.",
     "tree": "The best draft tree for a budget, or for a device.",
     "plan": "Does speculation pay here, how much, and with which tree?",
+    "compare": "Methods of drafting side by side: chain, Medusa, EAGLE, MTP, LayerSkip, n-gram, ...",
     "acceptance": "Acceptance numbers: what a document says, and what a rule makes of given distributions.",
     "simulate": "Monte Carlo of rounds beside the analytic tokens per round.",
     "hardware": "Device profiles: list, show, check.",
@@ -118,15 +121,13 @@ def _root(
     """
 
 
-def main(argv: list[str] | None = None) -> None:
-    """Run the command line and exit."""
-    sys.exit(run(sys.argv[1:] if argv is None else argv))
-
-
 def run(argv: list[str]) -> int:
     """Run the command line; the exit code by the contract."""
+    if sys.stdout is None:
+        return _fail(_where(argv), "standard output is closed", "send it somewhere: > answer.txt", 4)
     try:
-        result = typer.main.get_command(app).main(args=argv, prog_name="specplan", standalone_mode=False)
+        with _progress(_where(argv)):
+            result = typer.main.get_command(app).main(args=argv, prog_name="specplan", standalone_mode=False)
         sys.stdout.flush()
         return result if isinstance(result, int) else 0
     except SpecplanError as error:
@@ -139,6 +140,8 @@ def run(argv: list[str]) -> int:
         # The reader has gone (typer turns that into SystemExit): nothing more can be written, not even at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
         return 141
+    except OSError as error:
+        return _fail(_where(argv), f"cannot write: {error.strerror or error}", "check where the output goes", 4)
     except ClickException as error:
         return _usage(argv, error)
     except Exception as error:
@@ -148,6 +151,36 @@ def run(argv: list[str]) -> int:
         return _fail(_where(argv), f"a bug in specplan: {type(error).__name__}: {str(error)[:200]}", hint, 70)
 
 
+@contextlib.contextmanager
+def _progress(what: str) -> Iterator[None]:
+    """On a terminal, say every second that work goes on once it has taken one."""
+    if sys.stderr is None or not sys.stderr.isatty():
+        yield
+        return
+    import threading
+    import time
+
+    done, started = threading.Event(), time.monotonic()
+
+    def tell() -> None:
+        shown = False
+        while not done.wait(1.0):
+            sys.stderr.write(f"\r{what}: working, {time.monotonic() - started:.0f} s ")
+            sys.stderr.flush()
+            shown = True
+        if shown:
+            sys.stderr.write("\r" + " " * (len(what) + 24) + "\r")
+            sys.stderr.flush()
+
+    thread = threading.Thread(target=tell, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        done.set()
+        thread.join()
+
+
 def _where(argv: list[str]) -> str:
     verb = next((word for word in argv if word in VERBS), "")
     return f"specplan {verb}".strip()
@@ -155,8 +188,8 @@ def _where(argv: list[str]) -> str:
 
 def _usage(argv: list[str], error: Any) -> int:
     if type(error).__name__ == "NoArgsIsHelpError":
-        sys.stderr.write(f"{error.format_message()}\n")
-        return 2
+        sys.stdout.write(f"{error.format_message()}\n")
+        return 0
     message, _, hint = error.format_message().partition("|")
     for start in ("(Possible options:", "Did you mean"):
         head, found, tail = message.partition(start)

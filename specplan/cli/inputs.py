@@ -57,12 +57,21 @@ def positive(option: str, text: str) -> int:
     return value
 
 
+def tie(text: str) -> float:
+    """The share within which shapes count as equal."""
+    value = read("--tie", text, units.parse_share)
+    if value is None or not 0 <= value < 1:
+        raise InputError(f"--tie {text} is not in [0, 1)", hint="write 1% or 0.01")
+    return value
+
+
 def share(option: str, text: str) -> float:
     """A number in [0, 1]."""
     value = read(option, text, units.parse_share)
     assert value is not None
     if not 0 <= value <= 1:
-        raise InputError(f"{option} {text} is outside [0, 1]", hint="a probability is between 0 and 1")
+        hint = "a decimal point, not a comma: 0.6" if "," in text else "a probability is between 0 and 1"
+        raise InputError(f"{option} {text} is outside [0, 1]", hint=hint)
     return value
 
 
@@ -130,6 +139,8 @@ def scene(device: options.Device, target: options.Target) -> Scene:
         )
     if result.hardware is not None and result.model is not None:
         _say_of_times(result)
+    if result.model is not None:
+        _say_of_model(result)
     result.inputs.update(
         batch=result.load.batch,
         context=context,
@@ -159,6 +170,18 @@ def _say_of_times(place: Scene) -> None:
         )
     else:
         place.assumptions.append((f"engine {place.engine.name}", "hardware/_engines.yaml"))
+
+
+def _say_of_model(place: Scene) -> None:
+    """Loads that the model or most stacks do not take."""
+    model, load = place.model, place.load
+    if model.max_context is not None and load.context > model.max_context:
+        place.warnings.append(
+            f"--context {load.context} is past the {model.max_context} positions that {model.name} was made for"
+        )
+    heads = max((group.heads for group in model.attention), default=load.tp)
+    if load.tp > 1 and heads % load.tp:
+        place.warnings.append(f"--tp {load.tp} does not divide the {heads} attention heads: most stacks refuse it")
 
 
 def say_of_attention(place: Scene, width: int) -> None:
@@ -233,10 +256,16 @@ def _load_target(result: Scene, target: options.Target, overrides: dict[str, str
     if model is None:
         if overrides:
             raise InputError("--set model.* needs a model to change", hint="add --model NAME")
+        for name in ("dtype", "weight_bits", "kv_dtype"):
+            if getattr(target, name) is not None:
+                option = "--" + name.replace("_", "-")
+                raise InputError(f"{option} needs a model", hint="add --model NAME or --params N")
         return
     result.model = with_formats(
         model, ("--dtype", target.dtype), ("--weight-bits", target.weight_bits), ("--kv-dtype", target.kv_dtype)
     )
+    if target.weight_bits is not None:
+        result.assumptions.append((f"weights stored in {target.weight_bits} bits, multiplied in 16", "--weight-bits"))
     result.assumptions.extend(result.model.assumptions)
     result.inputs.update(
         model=result.model.name, params=result.model.params_total, dtype=result.model.formats["default"].name
@@ -414,11 +443,14 @@ def costs(
     verify: options.Verify,
     *,
     most: int | None = None,
+    drafted: bool = True,
 ) -> Any:
     """What a round costs, None when neither a device with a model nor a verify curve was given.
 
-    most   the largest node count that will be asked for
+    most      the largest node count that will be asked for
+    drafted   False where a method will put its own draft in
     """
+    from ..drafters import free_draft
     from ..plan import DEFAULT_NODES, Costs, useful_limit
 
     curve = _verify_curve(place, verify)
@@ -426,26 +458,28 @@ def costs(
     if curve is None and not timed:
         _refuse_lone(place, draft)
         return None
+    relative = curve is not None and curve.relative
     if curve is not None:
-        table = curve.table()
+        table = (curve.scaled(1.0) if relative else curve).table()
         plain_s = table[0]
+        _say_of_curve(place, curve, most)
     else:
         limit = most or useful_limit(crossover_width(place) or math.inf, None)
         table = place.timer().table(place.load, range(1, max(limit, 1) + 2))
         plain_s = table[0]
-    proposed = _draft(place, draft, plain_s)
-    relative = curve is not None and curve.relative
+    proposed = _draft(place, draft, plain_s, relative=relative) if drafted else free_draft()
     overhead_s = _overhead(place, draft, relative)
     if proposed.last is not None:
         table = table[: max(proposed.last, DEFAULT_NODES) + 1]
-    if proposed.free:
+    if proposed.free and drafted:
         place.notes.append(
             "no draft given: drafting is counted as free; --draft, --draft-pass or --draft-ratio counts it"
         )
-    if curve is not None and curve.between == "linear" and len(curve.widths) < curve.last:
-        place.notes.append("between measured widths the time is interpolated; --between step or never changes that")
     place.inputs.update(
-        draft=proposed.name, draft_passes=draft.draft_passes, draft_shape=draft.draft_shape, overhead_s=overhead_s
+        draft=None if proposed.free else proposed.name,
+        draft_passes=draft.draft_passes,
+        draft_shape=draft.draft_shape,
+        overhead_s=overhead_s,
     )
     return Costs(
         verify_s=table,
@@ -457,6 +491,22 @@ def costs(
         relative=relative,
         measured=None if curve is None else frozenset(curve.widths),
     )
+
+
+def _say_of_curve(place: Scene, curve: Curve, most: int | None) -> None:
+    """What a measured curve leaves open."""
+    if curve.between == "linear" and len(curve.widths) < curve.last:
+        place.notes.append("between measured widths the time is interpolated; --between step or never changes that")
+    if curve.last == 1:
+        place.warnings.append("the curve has width 1 alone: nothing wider was measured, so nothing can be drafted")
+    elif most is not None and most + 1 > curve.last:
+        place.notes.append(f"the curve ends at width {curve.last}: the search stops at {curve.last - 1} nodes")
+    if place.load.batch > 1 and "batch" not in curve.stated:
+        place.notes.append(f"the curve states no batch: it is taken as measured at batch {place.load.batch}")
+    if place.load.context and "context" not in curve.stated:
+        place.notes.append("the curve states no context: --context changes nothing")
+    if place.load.tp > 1 and place.model is None:
+        place.warnings.append("--tp changes nothing: the times come from the curve")
 
 
 def _refuse_lone(place: Scene, draft: options.Draft) -> None:
@@ -507,7 +557,7 @@ def _overhead(place: Scene, draft: options.Draft, relative: bool) -> float:
     return float(overhead.per_round)
 
 
-def _draft(place: Scene, given: options.Draft, plain_s: float) -> Any:
+def _draft(place: Scene, given: options.Draft, plain_s: float, *, relative: bool = False) -> Any:
     from ..drafters import PASSES, SHAPES, draft_by_curve, draft_by_ratio, draft_model, free_draft, timed_draft
 
     for option, value, known in (
@@ -517,7 +567,7 @@ def _draft(place: Scene, given: options.Draft, plain_s: float) -> Any:
         if value not in known:
             raise InputError(f"{option} {value!r} is not known", hint="one of " + ", ".join(known))
     ways = {
-        "--draft": given.draft,
+        "--draft": given.draft or None,
         "--draft-params": given.draft_params,
         "--draft-curve": given.draft_curve,
         "--draft-pass": given.draft_pass,
@@ -532,8 +582,18 @@ def _draft(place: Scene, given: options.Draft, plain_s: float) -> Any:
         from ..curve import read_curve
 
         text = read_file("--draft-curve", given.draft_curve)
-        return draft_by_curve(read_curve(text, where=given.draft_curve, batch=place.load.batch))
+        curve = read_curve(text, where=given.draft_curve, batch=place.load.batch)
+        if relative and not curve.relative:
+            raise InputError(
+                "--draft-curve has times, --verify-curve ratios",
+                hint="give both in ms, or the draft's as ratios of a plain pass",
+            )
+        place.notes.append(f"draft passes were measured up to width {curve.last}: wider levels are not looked at")
+        return draft_by_curve(curve if relative or not curve.relative else curve.times(plain_s))
     if given.draft_pass is not None:
+        if relative:
+            hint = "--draft-ratio 0.05 is 5 % of a plain pass"
+            raise InputError("--draft-pass is a time, --verify-curve has ratios", hint=hint)
         seconds = read("--draft-pass", given.draft_pass, units.parse_time)
         assert seconds is not None
         return timed_draft(seconds)
@@ -543,12 +603,22 @@ def _draft(place: Scene, given: options.Draft, plain_s: float) -> Any:
         return draft_by_ratio(ratio, plain_s)
     if place.hardware is None:
         raise InputError(f"{named[0]} needs a device", hint="add --gpu NAME, or give --draft-pass 0.5ms")
+    if len(given.draft) > 1:
+        raise InputError("several --draft without a method that merges them", hint="add --method specinfer")
     model = draft_spec(given)
     tp = place.load.tp if given.draft_tp is None else positive("--draft-tp", given.draft_tp)
     if place.model is not None:
-        from ..drafters import check_against_target
+        from ..drafters import check_against_target, context_warning
 
         place.warnings.extend(check_against_target(model, place.model))
+    if model.max_context is not None and place.load.context > model.max_context:
+        place.warnings.append(
+            f"--context {place.load.context} is past the {model.max_context} positions of the draft {model.name}: "
+            "acceptance measured on shorter prompts does not hold"
+        )
+        short = context_warning(model, place.load.context)
+        if short is not None:
+            place.warnings.append(short)
     return draft_model(
         place.hardware,
         model,
@@ -560,9 +630,16 @@ def _draft(place: Scene, given: options.Draft, plain_s: float) -> Any:
     )
 
 
+def drafts(place: Scene, given: options.Draft, plain_s: float) -> list[Any]:
+    """Every draft that the options name; one that is free where they name none."""
+    each = [[name] for name in given.draft] or [[]]
+    return [_draft(place, options.Draft(**{**vars(given), "draft": names}), plain_s) for names in each]
+
+
 def draft_spec(given: options.Draft) -> Any:
     """The draft model that the options name."""
-    model = model_of("--draft", given.draft, "--draft-params", given.draft_params, dtype=given.draft_dtype)
+    name = given.draft[0] if given.draft else None
+    model = model_of("--draft", name, "--draft-params", given.draft_params, dtype=given.draft_dtype)
     return with_formats(
         model,
         ("--draft-dtype", given.draft_dtype),
@@ -617,6 +694,15 @@ def crossover_width(place: Scene) -> float | None:
     return crossover_tokens(place.hardware, place.model, place.load) / place.load.batch
 
 
+def warn_of_depth(place: Scene, tree: Any, acceptance: Any) -> None:
+    """A tree deeper than what was measured: the levels below count as never accepted."""
+    known = None if acceptance is None else acceptance.max_depth
+    if tree is not None and known is not None and tree.depth > known:
+        place.warnings.append(
+            f"the acceptance knows {known} levels, the tree has {tree.depth}: deeper tokens are counted as never accepted"
+        )
+
+
 def refuse_unknown_siblings(acceptance: Any, limits: Any) -> None:
     """Chain data says nothing about siblings: a tree from it is refused."""
     if not acceptance.siblings_known and limits.children != 1:
@@ -628,10 +714,18 @@ def refuse_unknown_siblings(acceptance: Any, limits: Any) -> None:
 
 def described(given: options.Acceptance, shape: options.Shape) -> dict[str, Any]:
     """The acceptance options as given."""
-    said = {key: value for key, value in vars(given).items() if value not in (None, False, [])}
+    said = {key: _typed(value) for key, value in vars(given).items() if value not in (None, False, [])}
     if given.accept_length or given.accept_rate:
-        said["k"] = shape.k
+        said["k"] = _typed(shape.k)
     return said
+
+
+def _typed(value: Any) -> Any:
+    """An option's text as the number that it is, where it is one."""
+    try:
+        return float(value)
+    except (TypeError, ValueError):
+        return value
 
 
 def chains_only_if_needed(place: Scene, acceptance: Any, limits: Any) -> Any:
@@ -684,12 +778,21 @@ class Extra:
     costs_at: Callable[[float], Any] | None
 
 
-def extra(place: Scene, more: options.More, draft: options.Draft, verify: options.Verify) -> Extra:
-    """What --families and --explain ask for."""
+def extra(
+    place: Scene,
+    more: options.More,
+    draft: options.Draft,
+    verify: options.Verify,
+    reprice: Callable[[Scene, Any], Any] | None = None,
+) -> Extra:
+    """What --families and --explain ask for.
+
+    reprice   puts a method's draft and verification into the costs; None: as the options give them
+    """
     from ..in_stack import DEFAULT_HEADS, DEFAULT_MAX_RANK
 
-    if (more.heads or more.max_rank) and not more.families:
-        raise InputError("--heads and --max-rank go with --families", hint="add --families")
+    if (more.heads or more.max_rank) and not more.families and reprice is None:
+        raise InputError("--heads and --max-rank go with --method medusa or --families", hint="add --families")
     timed = more.explain and place.hardware is not None and place.model is not None and verify.verify_curve is None
 
     def costs_at(factor: float) -> Any:
@@ -699,7 +802,8 @@ def extra(place: Scene, more: options.More, draft: options.Draft, verify: option
         other = replace(
             place.at_batch(place.load.batch), hardware=override(place.hardware, {"memory.bandwidth": f"{bandwidth}B/s"})
         )
-        return costs(other, draft, verify, most=place.inputs["budget"])
+        found = costs(other, draft, verify, most=place.inputs["budget"], drafted=reprice is None)
+        return found if reprice is None else reprice(other, found)
 
     return Extra(
         more.families,

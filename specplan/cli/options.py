@@ -101,7 +101,9 @@ class Draft(Group):
     """What proposes the tokens."""
 
     panel = "Draft"
-    draft: Text = text("--draft", "NAME|PATH", "Draft model: bundled name or config.json.")
+    draft: list[str] = many(
+        "--draft", "NAME|PATH", "Draft model: bundled name or config.json. Repeatable with --method specinfer."
+    )
     draft_params: Text = text("--draft-params", "N", "Draft model known by its number of weights.")
     draft_dtype: Text = text("--draft-dtype", "DTYPE", "Dtype of the draft's weights.")
     draft_weight_bits: Text = text("--draft-weight-bits", "BITS", "Stored bits per draft weight.")
@@ -224,8 +226,56 @@ class More(Group):
     panel = "Shape"
     families: bool = flag("--families", "Also the best shape of each family that stacks can run, with its loss.")
     explain: bool = flag("--explain", "Also the limits of any tree, and how the optimum moves if inputs are 10 % off.")
-    heads: Text = text("--heads", "N", "Most levels of a Medusa-style tree, with --families. Default 5.")
-    max_rank: Text = text("--max-rank", "N", "Most children of its nodes, with --families. Default 10.")
+    heads: Text = text("--heads", "N", "Heads, and so levels, of Medusa (--method medusa, --families). Default 5.")
+    max_rank: Text = text("--max-rank", "N", "Most children of a node of its trees. Default 10.")
+
+
+class Methods(Group):
+    """How tokens are drafted."""
+
+    panel = "Method"
+    method: list[str] = many(
+        "--method",
+        "NAME",
+        "chain, medusa, eagle, eagle3, mtp, specinfer, sequoia, layerskip or ngram. compare: repeatable, default all.",
+    )
+    exit_layer: Text = text(
+        "--exit-layer", "E|E:P,E:P,..", "layerskip: layers that draft; with rates by exit layer the best is taken."
+    )
+    steps: Text = text("--steps", "N", "Draft levels at most; the cap of --drafted-per-round.")
+    topk: Text = text("--topk", "N|N,N,..", "eagle, mtp: nodes of a draft pass. specinfer: children by step.")
+    draft_models: str = text(
+        "--draft-models",
+        "in_turn|parallel",
+        "Several --draft: one after another (default) or at once.",
+        default="in_turn",
+    )
+    drafted_per_round: Text = text(
+        "--drafted-per-round", "D", "Mean drafted tokens where drafting stops early; the cap is --k or --steps."
+    )
+    proposal_share: Text = text("--proposal-share", "SHARE", "ngram: rounds in which something is proposed.")
+
+
+class Compared(Group):
+    """What `compare` alone takes."""
+
+    panel = Methods.panel
+    heads = More.heads
+    max_rank = More.max_rank
+    acceptance_of: list[str] = many(
+        "--acceptance-of", "METHOD=P|FILE", "Acceptance of one method in place of the common one. Repeatable."
+    )
+
+
+class Goal(Group):
+    """A burst that has to be in time, and what an hour costs."""
+
+    panel = "Deadline and cost"
+    tokens: Text = text("--tokens", "N", "A burst of N tokens after the first: how long it takes, how often late.")
+    deadline: Text = text("--deadline", "TIME", "By when the burst has to be there, such as 2s.")
+    percentile: Text = text("--percentile", "P", "Share of bursts that have to be in time. Default 99.")
+    ttft: Text = text("--ttft", "TIME", "Time to the first token, added to every burst. Default 0s.")
+    price_per_hour: Text = text("--price-per-hour", "PRICE", "Of one device (times --tp): price per million tokens.")
 
 
 def command(function: Callable[..., None]) -> Callable[..., None]:

@@ -1,10 +1,10 @@
 """specplan plan"""
 
 from .. import units
-from . import inputs
+from . import goals, inputs, methods
 from .app import Command, new_app
 from .finish import finish
-from .options import Acceptance, Device, Draft, More, Output, Shape, Target, Verify, command
+from .options import Acceptance, Device, Draft, Goal, Methods, More, Output, Shape, Target, Verify, command
 
 app = new_app()
 
@@ -15,10 +15,12 @@ def plan(
     device: Device,
     target: Target,
     draft: Draft,
+    how: Methods,
     acceptance: Acceptance,
     shape: Shape,
     verify: Verify,
     more: More,
+    goal: Goal,
     output: Output,
 ) -> None:
     """Does speculation pay here, how much, and with which tree?
@@ -26,10 +28,11 @@ def plan(
     \b
     specplan plan --gpu a100 --model llama-2-13b --draft llama-68m --p 0.6
 
-    Without an acceptance the break-even is printed: none is ever assumed.
+    Without an acceptance the break-even is printed: none is ever assumed. --tokens 60 --deadline 2s
+    asks how often a burst is in time, --price-per-hour 2 what a million tokens costs.
     """
     from ..batch import schedule
-    from ..plan import Costs, Limits, Plan
+    from ..plan import Costs, Limits, Plan, shape_of
     from ..plan import plan as make_plan
     from ..render.plan import plan_answer
 
@@ -38,16 +41,22 @@ def plan(
     place = inputs.scene(device, target)
     if verify.verify_curve is None:
         place.require()
-    likely = inputs.acceptance(acceptance, shape)
+    wanted = methods.asked(how, shape, more.heads, more.max_rank, families=more.families)
+    name = methods.only_one(wanted)
+    methods.rate_of_drafted(place, acceptance, wanted.stop)
+    likely = methods.exits_or(wanted, inputs.acceptance(acceptance, shape))
     place.inputs["acceptance"] = inputs.described(acceptance, shape)
-    tie = 0.01 if shape.tie is None else inputs.share("--tie", shape.tie)
+    tie = 0.01 if shape.tie is None else inputs.tie(shape.tie)
 
     def plan_at(place: inputs.Scene) -> tuple[Plan, Costs, Limits]:
-        costs = inputs.costs(place, draft, verify, most=inputs.read("--budget", shape.budget, units.parse_integer))
+        most = inputs.read("--budget", shape.budget, units.parse_integer)
+        costs = inputs.costs(place, draft, verify, most=most, drafted=name is None)
         limits = inputs.limits(shape, costs, inputs.crossover_width(place))
         if likely is not None:
             limits = inputs.chains_only_if_needed(place, likely, limits)
         place.inputs.update(budget=limits.nodes, max_depth=limits.depth, max_children=limits.children, tie=tie)
+        if name is not None:
+            return methods.plan_at(place, costs, limits, draft, wanted, likely, tie, shape)
         return make_plan(likely, costs, limits, tie=tie, memory_of=inputs.memory_of(place, costs)), costs, limits
 
     answer, costs, limits = plan_at(place)
@@ -57,9 +66,14 @@ def plan(
         place.inputs["batch"] = batches
     if verify.verify_curve is None and answer.recommended is not None:
         inputs.say_of_attention(place, answer.recommended.width)
-    extra = inputs.extra(place, more, draft, verify)
+    likely = methods.acceptance_of(place, wanted, likely)
+    extra = inputs.extra(place, more, draft, verify, methods.repricer(place, draft, wanted, likely))
+    asked = goals.asked(place, goal, answer, costs, limits, likely)
+    tree = inputs.given_tree(shape, acceptance)
+    given = None if tree is None or likely is None else shape_of(tree, likely, costs)
+    inputs.warn_of_depth(place, tree, likely)
     finish(
-        plan_answer(place, answer, costs, limits, likely, stretches, extra),
+        plan_answer(place, answer, costs, limits, likely, stretches, extra, asked, given),
         output,
         failed=answer.verdict.speculate is not True,
     )

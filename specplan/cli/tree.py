@@ -43,6 +43,7 @@ def tree(
     if limits is not None:
         place.inputs.update(budget=limits.nodes, max_depth=limits.depth, max_children=limits.children)
     if likely is not None:
+        inputs.warn_of_depth(place, given, likely)
         if given is None:
             inputs.refuse_unknown_siblings(likely, limits)
         answer = tree_answer(

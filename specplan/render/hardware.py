@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from ..hardware import PRECISIONS, Hardware
-from ..units import show_bandwidth, show_bytes, show_rate, show_time
+from ..units import plural, show_bandwidth, show_bytes, show_rate, show_time
 from .output import Answer, Lines, Table, document
 
 
@@ -118,7 +118,8 @@ def check_answer(file: str, problems: Sequence[Any]) -> Answer:
     """What a profile's check found."""
     errors = sum(problem.severity == "error" for problem in problems)
     lines = [line for p in problems for line in (f"{p.where}: {p.severity}: {p.what}", f"  hint: {p.hint}")]
-    count = f"{errors} errors, {len(problems) - errors} warnings" if problems else "no problems"
+    warnings = len(problems) - errors
+    count = f"{plural(errors, 'error')}, {plural(warnings, 'warning')}" if problems else "no problems"
     return Answer(
         verdict=f"{file}: {count}.",
         document=_document("hardware.check", {"ok": errors == 0, "problems": list(problems)}, {"file": file}),

@@ -70,17 +70,17 @@ def document(
     warnings: Sequence[str],
     keys: Mapping[str, Any],
 ) -> dict[str, Any]:
-    """The JSON document of a verb: the common keys, then the verb's own. Non-finite numbers become null."""
+    """The document of a verb: the common keys, then the verb's own. `to_json` makes it plain."""
     from .. import __version__
 
     return {
         "schema": f"specplan.{verb}/1",
         "version": __version__,
-        "inputs": plain(inputs),
+        "inputs": inputs,
         "assumptions": [{"text": text, "source": source} for text, source in assumptions],
         "notes": list(notes),
         "warnings": list(warnings),
-        **{key: plain(value) for key, value in keys.items()},
+        **keys,
     }
 
 
@@ -114,13 +114,13 @@ def emit(
     if out is not None:
         write_whole(out, to_json(answer.document))
     if as_json:
-        sys.stdout.write(to_json(answer.document))
+        sys.stdout.write(_encodable(to_json(answer.document)))
     elif quiet:
         sys.stdout.write(answer.verdict + "\n")
     elif color == "always" or (color == "auto" and _is_terminal()):
         _print_rich(answer, forced=color == "always")
     else:
-        sys.stdout.write("\n".join(plain_lines(answer)) + "\n")
+        sys.stdout.write(_encodable("\n".join(plain_lines(answer)) + "\n"))
     sys.stdout.flush()
     if not (quiet or as_json):
         for kind, texts in (("note", answer.notes), ("warning", answer.warnings)):
@@ -128,12 +128,27 @@ def emit(
                 sys.stderr.write(f"{kind}: {text}\n")
 
 
+# What terminals and files that know ASCII alone get for the lines of a drawn tree.
+_ASCII = str.maketrans({"├": "|", "└": "`", "─": "-", "│": "|", "█": "#"})
+
+
+def _encodable(text: str) -> str:
+    """The text with what standard output's encoding cannot write replaced."""
+    encoding = sys.stdout.encoding or "ascii"
+    try:
+        text.encode(encoding)
+    except UnicodeEncodeError:
+        return text.translate(_ASCII).encode(encoding, errors="replace").decode(encoding)
+    return text
+
+
 def _is_terminal() -> bool:
     return sys.stdout.isatty() and "NO_COLOR" not in os.environ and os.environ.get("TERM") != "dumb"
 
 
 def to_json(value: Mapping[str, Any]) -> str:
-    return json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+    """The document as text; non-finite numbers become null."""
+    return json.dumps(plain(value), indent=2, ensure_ascii=False, allow_nan=False) + "\n"
 
 
 def write_whole(path: str, text: str) -> None:

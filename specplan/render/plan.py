@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import fields
 from typing import Any
 
 from ..batch import Stretch
@@ -10,10 +11,19 @@ from ..drafters import bytes_ratio
 from ..memory import Memory
 from ..plan import Costs, Limits, Plan, Shape
 from ..tree import TokenTree
-from ..units import show_bytes, show_share, show_time
+from ..units import plural, show_bytes, show_share, show_time
 from .extra import NOTHING, extra_keys, extra_tables
+from .goals import goal_ending, goal_keys, goal_tables, goal_words
 from .output import Answer, Lines, Table, document
-from .tree import acceptance_assumptions, break_even_rows, comparison_table, cost_assumptions, drawing, shape_keys
+from .tree import (
+    acceptance_assumptions,
+    break_even_rows,
+    comparison_keys,
+    comparison_table,
+    cost_assumptions,
+    drawing,
+    shape_keys,
+)
 
 
 def plan_answer(
@@ -24,30 +34,41 @@ def plan_answer(
     acceptance: Any | None,
     stretches: Sequence[Stretch] | None,
     extra: Any,
+    goals: Any,
+    given: Shape | None = None,
 ) -> Answer:
-    """Verdict first, then the shapes, the round's time, the memory, and why."""
+    """Verdict first, then the shapes (`given`: one that was asked for), the round's time, the memory, and why."""
     assumptions = [*place.assumptions, *cost_assumptions(costs)]
     if acceptance is not None:
         assumptions += acceptance_assumptions(acceptance)
-    keys = plan_keys(place, answer, costs) | NOTHING | {"schedule": stretches}
+    keys = plan_keys(place, answer, costs) | NOTHING | goal_keys(goals)
+    keys |= {"schedule": stretches, "given": _tree_keys(given)}
     if acceptance is not None and answer.best is not None:
         keys |= extra_keys(extra, acceptance, limits, costs, answer.best.shape, answer.best.tree)
     return Answer(
-        verdict=_verdict(answer),
+        verdict=_verdict(answer).removesuffix(".") + goal_ending(goals),
         document=document(
             "plan", inputs=place.inputs, assumptions=assumptions, notes=place.notes, warnings=place.warnings, keys=keys
         ),
-        parts=[*_parts(answer, costs, acceptance), *_schedule_table(stretches), *extra_tables(keys)],
-        why=list(_why(answer, costs)),
+        parts=[
+            *_parts(answer, costs, acceptance, given),
+            *_schedule_table(stretches),
+            *goal_tables(goals),
+            *extra_tables(keys),
+        ],
+        why=[*_why(answer, costs), *goal_words(goals)],
         assumptions=assumptions,
         notes=place.notes,
         warnings=place.warnings,
     )
 
 
+NO_MEMORY = dict.fromkeys(item.name for item in fields(Memory))
+
+
 def plan_keys(place: Any, answer: Plan, costs: Costs) -> dict[str, Any]:
     """The plan's own keys of the JSON document; contract.md has their meaning."""
-    shown = answer.recommended if answer.recommended is not None else answer.plain
+    shown = answer.recommended
     draft, target = costs.draft, place.model
     ratio = bytes_ratio(draft.model, target) if draft.model is not None and target is not None else None
     even = answer.break_even
@@ -61,12 +82,21 @@ def plan_keys(place: Any, answer: Plan, costs: Costs) -> dict[str, Any]:
             "table": answer.break_even_table,
         },
         "optimum": None if answer.best is None else _optimum_keys(answer),
-        "recommended": None if answer.recommended is None else shape_keys(answer.recommended),
-        "best_chain": None if answer.best_chain is None else shape_keys(answer.best_chain),
-        "plain": shape_keys(answer.plain),
-        "time": {"draft_s": shown.draft.total_s, "verify_s": shown.verify_s, "overhead_s": shown.overhead_s},
-        "draft": {"bytes_ratio": ratio, "passes": shown.draft.passes, "pass_s": shown.draft.pass_s},
-        "memory": answer.memory,
+        "recommended": _tree_keys(answer.recommended),
+        "best_chain": _tree_keys(answer.best_chain),
+        "plain": _tree_keys(answer.plain),
+        "given": None,
+        "time": {
+            "draft_s": None if shown is None else shown.draft.total_s,
+            "verify_s": None if shown is None else shown.verify_s,
+            "overhead_s": None if shown is None else shown.overhead_s,
+        },
+        "draft": {
+            "bytes_ratio": ratio,
+            "passes": None if shown is None else shown.draft.passes,
+            "pass_s": None if shown is None else shown.draft.pass_s,
+        },
+        "memory": NO_MEMORY if answer.memory is None else answer.memory,
         "schedule": None,
         "deadline": None,
         "cost": None,
@@ -76,7 +106,21 @@ def plan_keys(place: Any, answer: Plan, costs: Costs) -> dict[str, Any]:
 def _optimum_keys(answer: Plan) -> dict[str, Any]:
     assert answer.best is not None
     best = answer.best
-    return shape_keys(best.shape) | {"optimality": best.optimality, "gap": best.gap, "candidates": best.candidates}
+    found = {"optimality": best.optimality, "gap": best.gap, "candidates": best.candidates}
+    beside = {
+        "plain": comparison_keys(answer.plain),
+        "chain_same_budget": None if answer.best_chain is None else comparison_keys(answer.best_chain),
+        "chain_same_depth": None,
+        "full_tree": None,
+    }
+    return shape_keys(best.shape) | found | {"comparisons": beside}
+
+
+def _tree_keys(shape: Shape | None) -> dict[str, Any] | None:
+    """A shape with the keys of a tree's document; what was not asked of it is null."""
+    if shape is None:
+        return None
+    return shape_keys(shape) | dict.fromkeys(("optimality", "gap", "candidates", "comparisons"))
 
 
 def _verdict(answer: Plan) -> str:
@@ -90,7 +134,7 @@ def _verdict(answer: Plan) -> str:
     what = (
         f"a chain of {shape.nodes}"
         if shape.depth == shape.nodes
-        else f"a tree of {shape.nodes} nodes (verify width {shape.width}), depth {shape.depth}"
+        else f"a tree of {plural(shape.nodes, 'node')} (verify width {shape.width}), depth {shape.depth}"
     )
     between = "" if verdict.interval is None else f" ({verdict.interval[0]:.2f} to {verdict.interval[1]:.2f})"
     return f"Speculate: {verdict.speedup:.2f} x plain decoding{between} with {what}{_break_even_words(answer)}."
@@ -104,7 +148,7 @@ def _break_even_words(answer: Plan) -> str:
     return f"; break-even at {even.tau:.3f} tokens a round{p}"
 
 
-def _parts(answer: Plan, costs: Costs, acceptance: Any | None) -> Iterator[Table | Lines]:
+def _parts(answer: Plan, costs: Costs, acceptance: Any | None, given: Shape | None) -> Iterator[Table | Lines]:
     if answer.best is None:
         yield break_even_rows(answer.break_even_table, costs)
     else:
@@ -114,6 +158,8 @@ def _parts(answer: Plan, costs: Costs, acceptance: Any | None) -> Iterator[Table
             "best chain": answer.best_chain,
             "plain decoding": answer.plain,
         }
+        if given is not None:
+            shapes = {"given": given, **shapes}
         yield comparison_table(shapes)
         shape = answer.recommended
         assert shape is not None
@@ -175,7 +221,8 @@ def _why(answer: Plan, costs: Costs) -> Iterator[str]:
     if verdict.speculate is None:
         yield "Give an acceptance to get a verdict: --p 0.6, --accept-length 2.8 --k 5, --acceptance FILE, ..."
         return
-    yield verdict.reason[0].upper() + verdict.reason[1:] + "."
+    if verdict.speculate:
+        yield verdict.reason[0].upper() + verdict.reason[1:] + "."
     best, chosen = answer.best, answer.recommended
     assert best is not None
     assert chosen is not None

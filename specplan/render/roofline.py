@@ -69,13 +69,13 @@ def _verdict(place: Any, ideal: Roofline, calibrated: Roofline) -> str:
     bounds = {"memory": "Memory-bound", "compute": "Compute-bound", "overhead": "Overhead-bound"}
     return (
         f"{bounds[calibrated.bound]}: a pass over {what}{per} takes {show_time(ideal.pass_s)} ideal, "
-        f"{show_time(calibrated.pass_s)} calibrated; compute catches up at {ideal.crossover_tokens:.0f} tokens"
-        f"{_knee(', 10 % slower past ', calibrated.knee_10_tokens)}."
+        f"{show_time(calibrated.pass_s)} calibrated; compute catches up at {ideal.crossover_tokens:.0f} tokens ideal"
+        f"{_knee(', 10 % slower past ', calibrated.knee_10_tokens, ' calibrated')}."
     )
 
 
-def _knee(prefix: str, tokens: int | None) -> str:
-    return "" if tokens is None else f"{prefix}{tokens}"
+def _knee(prefix: str, tokens: int | None, suffix: str) -> str:
+    return "" if tokens is None else f"{prefix}{tokens}{suffix}"
 
 
 def _table(ideal: Roofline, calibrated: Roofline) -> Table:

@@ -10,9 +10,9 @@ from ..acceptance import Interval
 from ..batch import Stretch
 from ..explain import Ceiling, Moved
 from ..in_stack import Family
-from ..memory import Memory
 from ..optimize import Candidate
 from ..plan import BreakEven, DraftTime, Verdict
+from ..price import Price
 from ..roofline import Roofline
 from ..simulate import Simulated
 
@@ -127,9 +127,18 @@ class TreeDocument(Common, _TreeKeys, total=False):
 
 
 class OptimumKeys(ShapeKeys):
-    optimality: str
-    gap: float
-    candidates: list[Candidate]
+    optimality: str | None
+    gap: float | None
+    candidates: list[Candidate] | None
+    comparisons: Comparisons | None
+
+
+class MemoryKeys(TypedDict):
+    needed_bytes: float | None
+    device_bytes: float | None
+    fits: bool | None
+    draft_kv_sequences: float | None
+    freed_bytes: float | None
 
 
 class BreakEvenKeys(TypedDict):
@@ -148,8 +157,37 @@ class TimeKeys(TypedDict):
 
 class DraftKeys(TypedDict):
     bytes_ratio: float | None
-    passes: int
+    passes: int | None
     pass_s: float | None
+
+
+class BurstTimes(TypedDict):
+    p50_s: float | None
+    p95_s: float | None
+    p99_s: float | None
+    percentile_s: float | None
+    mean_s: float | None
+    probability: float | None
+
+
+class SmallestKeys(BurstTimes):
+    nodes: int
+    width: int
+    depth: int
+    widths: list[int]
+    paths: list[list[int]]
+
+
+class DeadlineKeys(BurstTimes):
+    """Seconds from the request; `percentile` as a share; the times are of the recommended shape."""
+
+    tokens: int
+    deadline_s: float | None
+    percentile: float
+    ttft_s: float
+    meets: bool | None
+    plain: BurstTimes
+    smallest: SmallestKeys | None
 
 
 class PlanDocument(Common, ExtraKeys):
@@ -158,15 +196,50 @@ class PlanDocument(Common, ExtraKeys):
     verdict: Verdict
     break_even: BreakEvenKeys
     optimum: OptimumKeys | None
-    recommended: ShapeKeys | None
-    best_chain: ShapeKeys | None
-    plain: ShapeKeys
+    recommended: OptimumKeys | None
+    best_chain: OptimumKeys | None
+    plain: OptimumKeys
+    given: OptimumKeys | None
     time: TimeKeys
     draft: DraftKeys
-    memory: Memory | None
+    memory: MemoryKeys
     schedule: list[Stretch] | None
+    deadline: DeadlineKeys | None
+    cost: Price | None
+
+
+class NeedsKeys(TypedDict):
+    training: str
+    second_weights: str
+    drift: str
+    exactness: str
+
+
+class MethodKeys(ExtraKeys):
+    """One method: plan's keys, null where it could not be planned, with the reason."""
+
+    available: bool
+    reason: str
+    needs: NeedsKeys
+    verdict: Verdict | None
+    break_even: BreakEvenKeys | None
+    optimum: OptimumKeys | None
+    recommended: ShapeKeys | None
+    best_chain: ShapeKeys | None
+    plain: ShapeKeys | None
+    time: TimeKeys | None
+    draft: DraftKeys | None
+    memory: MemoryKeys
+    schedule: None
     deadline: None
     cost: None
+
+
+class CompareDocument(Common):
+    """specplan.compare/1: `methods` is ordered by speed-up, those that were not planned come last."""
+
+    best: str | None
+    methods: dict[str, MethodKeys]
 
 
 class AnalyticKeys(TypedDict):
@@ -184,6 +257,7 @@ DOCUMENTS: dict[str, Any] = {
     "roofline": RooflineDocument,
     "tree": TreeDocument,
     "plan": PlanDocument,
+    "compare": CompareDocument,
     "simulate": SimulateDocument,
 }
 

@@ -20,7 +20,7 @@ from ..plan import (
     shape_of,
 )
 from ..tree import TokenTree
-from ..units import show_time
+from ..units import plural, show_time
 from .output import Answer, Lines, Table, document
 
 DRAWN_NODES = 64
@@ -151,32 +151,49 @@ def cost_assumptions(costs: Costs | None) -> list[tuple[str, str]]:
     if costs is None:
         return []
     conventions = {
-        "all_but_leaf": "a draft pass for every level but the last: a chain of 4 pays 4 passes",
+        "all_but_leaf": "one draft pass grows each level, the last level is not fed back: a chain of 4 pays 4 passes",
         "all": "a draft pass for the root and every level, the last included (Sequoia, OPT-Tree)",
         "expanded": "a draft pass a level, over the nodes that get children",
     }
+    if costs.draft.passes is not None:
+        return [_own_passes(costs)]
     text = "one draft pass for the whole block" if costs.draft_shape == "block" else conventions[costs.draft_passes]
     return [(text, "--draft-shape block" if costs.draft_shape == "block" else f"--draft-passes {costs.draft_passes}")]
 
 
+def _own_passes(costs: Costs) -> tuple[str, str]:
+    """How a method that has its own count of draft passes is charged."""
+    passes = costs.draft.passes
+    assert passes is not None
+    if not passes(2):
+        return "no draft passes: the heads run in the verification pass", costs.draft.name
+    once = "one look-up a round, whatever it proposes"
+    return (once if passes(2) == 1 else "draft passes are counted as far as drafting goes on"), costs.draft.name
+
+
 def _heading(shape: Shape) -> str:
     widths = ", ".join(map(str, shape.widths)) or "none"
-    return f"{shape.nodes} nodes (verify width {shape.width}), depth {shape.depth}, level widths {widths}"
+    return f"{plural(shape.nodes, 'node')} (verify width {shape.width}), depth {shape.depth}, level widths {widths}"
 
 
 def _verdict(shape: Shape, best: Best | None, others: Mapping[str, Shape | None], costs: Costs | None) -> str:
     if best is None:
-        text = f"This tree of {shape.nodes} nodes (verify width {shape.width}) yields {shape.tau:.3f} tokens a round"
+        what = "chain" if shape.depth == shape.nodes else "tree"
+        size = f"{plural(shape.nodes, 'node')} (verify width {shape.width})"
+        text = f"This {what} of {size} yields {shape.tau:.3f} tokens a round"
     elif shape.nodes == 0:
         return "Plain decoding is fastest: no tree within the limits pays."
     else:
-        size = f"{shape.nodes} nodes (verify width {shape.width}), depth {shape.depth}"
+        size = f"{plural(shape.nodes, 'node')} (verify width {shape.width}), depth {shape.depth}"
         text = f"Best tree: {size}, {shape.tau:.3f} tokens a round"
     if costs is not None and shape.speedup is not None:
         rate = "" if shape.tokens_per_s is None else f", {shape.tokens_per_s:.1f} tokens/s"
         return f"{text}{rate}, {shape.speedup:.3f} x plain decoding."
+    if shape.nodes and shape.accepted < 1e-9:
+        return "No tree gains anything: under this acceptance no drafted token is ever accepted."
     chain = others["chain_same_budget"]
-    beside = f"; a chain of {chain.nodes} yields {chain.tau:.3f}" if chain is not None else ""
+    itself = chain is None or chain.parents == shape.parents
+    beside = "" if chain is None or itself else f"; a chain of {chain.nodes} yields {chain.tau:.3f}"
     full = others["full_tree"]
     return text + beside + (f", the full tree of {full.nodes} {full.tau:.3f}." if full is not None else ".")
 
@@ -207,16 +224,17 @@ def _why(shape: Shape, best: Best | None, costs: Costs | None, interval: Interva
 
 def _next_node(best: Best, costs: Costs | None) -> str:
     """Where the next node stops paying."""
-    rows = {row.nodes: row for row in best.candidates}
-    here, after = rows.get(best.shape.nodes), rows.get(best.shape.nodes + 1)
+    rows, nodes = best.candidates, best.shape.nodes
+    here, after = rows[nodes], rows[nodes + 1] if nodes + 1 < len(rows) else None
     if costs is None:
-        before = rows.get(best.shape.nodes - 1)
+        before = rows[nodes - 1] if nodes else None
         if here is None or before is None or here.tau is None or before.tau is None:
             return "Proved optimal for this budget."
         return f"Proved optimal for this budget; its last node adds {here.tau - before.tau:.4f} tokens a round."
     if after is None or after.speedup is None or here is None or here.speedup is None:
         return "The search ends at its node limit: a larger --budget may pay."
-    return f"The next node does not pay: {after.nodes} nodes reach {after.speedup:.3f} x against {here.speedup:.3f} x."
+    more = plural(after.nodes, "node")
+    return f"The next node does not pay: {more} reach {after.speedup:.3f} x against {here.speedup:.3f} x."
 
 
 # ---- tables

@@ -1,0 +1,215 @@
+"""`specplan compare` and `plan --method` as users run them."""
+
+from __future__ import annotations
+
+import json
+
+import jsonschema
+import pytest
+
+from specplan.methods import METHODS
+from specplan.render.schemas import json_schema
+
+SCENE = "--gpu a100 --model llama-3-8b"
+COMPARE = f"compare {SCENE} --draft llama-3.2-1b --budget 32"
+PLAN_KEYS = set(json_schema("plan")["properties"]) - {"schema", "version", "inputs", "assumptions", "notes", "warnings"}
+CASES = [
+    f"{COMPARE} --p 0.6 --exit-layer 8",
+    f"{COMPARE}",
+    f"{COMPARE} --p 0.02 --overhead 40ms",
+    f"{COMPARE} --survival 0.8,0.6,0.4 --exit-layer 4:0.5,8:0.7",
+    f"{COMPARE} --p 0.6 --method specinfer --draft llama-68m --draft-models parallel",
+    "compare --gpu h200 --model deepseek-v3 --tp 8 --p 0.7 --batch 8 --context 4k --budget 16",
+    f"plan {SCENE} --method medusa --p 0.6 --budget 32 --explain --families",
+    f"plan {SCENE} --method ngram --p 0.6 --proposal-share 0.3 --batch 1..8 --budget 8",
+    f"plan {SCENE} --method eagle3",
+]
+
+
+@pytest.mark.parametrize("arguments", CASES)
+def test_a_document_validates_and_the_text_starts_with_a_verdict(specplan, arguments):
+    ran = specplan(f"{arguments} --json")
+    assert ran.code == 0, ran.err
+    jsonschema.validate(ran.json, json_schema(arguments.split()[0]))
+    assert specplan(arguments).out.splitlines()[0].startswith(("Best: ", "Speculate: ", "Do not ", "No verdict: "))
+
+
+def test_every_method_is_in_the_table_with_the_keys_of_a_plan_and_what_it_asks_for(specplan):
+    ran = specplan(f"compare {SCENE} --p 0.6 --budget 16 --json")
+    rows = ran.json["methods"]
+    assert set(rows) == set(METHODS)
+    for row in rows.values():
+        assert set(row) == PLAN_KEYS | {"available", "reason", "needs"}
+        assert set(row["needs"]) == {"training", "second_weights", "drift", "exactness"}
+        assert row["reason"]
+        assert (row["verdict"] is not None) == row["available"]
+    assert {name for name, row in rows.items() if row["available"]} == {"medusa", "eagle", "eagle3", "ngram"}
+
+
+def test_methods_come_best_first_and_those_without_an_input_last(specplan):
+    rows = specplan(f"{COMPARE} --p 0.6 --json").json["methods"].values()
+    speedups = [row["verdict"]["speedup"] for row in rows if row["available"]]
+    assert speedups == sorted(speedups, reverse=True)
+    available = [row["available"] for row in rows]
+    assert available == sorted(available, reverse=True)
+    assert not available[-1]
+
+
+def test_a_method_is_planned_alike_by_compare_and_by_plan(specplan):
+    rows = specplan(f"{COMPARE} --p 0.6 --exit-layer 8 --json").json["methods"]
+    for name, more in (
+        ("medusa", ""),
+        ("layerskip", "--exit-layer 8"),
+        ("sequoia", "--draft llama-3.2-1b"),
+        ("ngram", ""),
+    ):
+        alone = specplan(f"plan {SCENE} --p 0.6 --budget 32 --method {name} {more} --json").json
+        for key in ("verdict", "recommended", "best_chain", "time", "memory"):
+            assert alone[key] == rows[name][key]
+
+
+def test_the_same_acceptance_for_all_is_said_loudly_and_once_given_apart_it_is_not(specplan):
+    common = specplan(f"compare {SCENE} --p 0.6 --method eagle --method medusa --budget 16")
+    assert "THE SAME ACCEPTANCE" in common.out
+    apart = specplan(
+        f"compare {SCENE} --method eagle --method medusa --budget 16 --acceptance-of eagle=0.8 --acceptance-of medusa=0.5"
+    )
+    assert "THE SAME ACCEPTANCE" not in apart.out
+    assert apart.out.startswith("Best: eagle,")
+
+
+def test_the_acceptance_of_a_method_may_be_a_file(specplan, tmp_path):
+    heads = tmp_path / "heads.json"
+    heads.write_text(json.dumps({"kind": "depth_rank", "child_prob": [[0.6, 0.1], [0.4, 0.1]]}))
+    rows = specplan(f"compare {SCENE} --p 0.6 --method medusa --budget 16 --acceptance-of medusa={heads} --json").json
+    assert rows["methods"]["medusa"]["optimum"]["depth"] <= 2
+
+
+def test_medusa_spends_no_time_on_drafting(specplan):
+    row = specplan(f"compare {SCENE} --p 0.6 --method medusa --budget 16 --json").json["methods"]["medusa"]
+    assert (row["draft"]["passes"], row["time"]["draft_s"]) == (0, 0.0)
+    assert row["memory"]["freed_bytes"] > 5e9
+
+
+def test_layerskip_reaches_its_published_ideal(specplan):
+    plan = specplan(
+        "plan --gpu a100 --params 6.74e9 --layers 32 --method layerskip --exit-layer 8 --accept-rate 0.7945 --k 6 "
+        "--budget 6 --tie 0 --time ideal --json"
+    ).json
+    shape, plain = plan["optimum"], plan["plain"]["round_s"]
+    assert shape["nodes"] == 6
+    assert shape["draft"]["pass_s"] / plain == pytest.approx(0.25, abs=1e-6)
+    assert shape["verify_s"] / plain == pytest.approx(0.75, abs=1e-6)
+    assert round(shape["speedup"], 2) == 2.56
+
+
+def test_the_best_of_several_exit_layers_is_named(specplan):
+    plan = specplan(f"plan {SCENE} --method layerskip --exit-layer 4:0.3,8:0.85,16:0.9 --budget 16 --json").json
+    assert plan["inputs"]["exit_layer"] == 8
+
+
+def test_an_accept_rate_with_early_stopping_is_over_the_drafted_tokens(specplan):
+    plan = specplan(
+        f"plan {SCENE} --draft llama-3.2-1b --accept-rate 0.8 --k 8 --drafted-per-round 3.2 --budget 8 --tie 0 --json"
+    ).json
+    chain = next(row for row in plan["optimum"]["candidates"] if row["nodes"] == 8)
+    assert chain["tau"] == pytest.approx(1 + 0.8 * 3.2)
+    assert plan["inputs"]["method"] == "chain"
+
+
+def test_counts_say_how_many_rounds_had_a_proposal(specplan, tmp_path):
+    found = tmp_path / "ngram.json"
+    counts = {"rounds": 100, "rounds_without_proposal": 60}
+    found.write_text(json.dumps({"kind": "chain", "alpha": [0.8, 0.7], "counts": counts}))
+    plan = specplan(f"plan {SCENE} --method ngram --acceptance {found} --json").json
+    assert plan["inputs"]["proposal_share"] == pytest.approx(0.4)
+    assert plan["optimum"]["tau"] == pytest.approx(1 + 0.4 * (0.8 + 0.56))
+
+
+def test_a_schedule_by_batch_is_made_with_the_method(specplan):
+    plan = specplan(f"plan {SCENE} --method eagle3 --p 0.6 --batch 1..128 --budget 32 --json").json
+    assert plan["schedule"][0]["batch_first"] == 1
+    assert plan["schedule"][-1]["batch_last"] == 128
+    assert len(plan["schedule"]) > 1
+
+
+def test_numbers_under_another_rule_are_warned_of(specplan):
+    assert "typical" in specplan(f"plan {SCENE} --method eagle --p 0.6 --rule typical --budget 8").err
+    warnings = specplan(f"compare {SCENE} --p 0.6 --rule typical --budget 8 --json").json["warnings"]
+    assert any("eagle is verified with" in text for text in warnings)
+    assert not any("medusa is verified with" in text for text in warnings)
+
+
+def test_a_draft_with_a_short_context_is_warned_of(specplan):
+    ran = specplan(f"plan {SCENE} --method chain --draft llama-68m --context 8k --p 0.6 --budget 8")
+    assert "made for 2048 positions, the request has 8192" in ran.err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (f"plan {SCENE} --method layerskip --exit-layer 32 --p 0.6", "exit layer 32 of 32 layers"),
+        (f"compare {SCENE} --exit-layer 40 --p 0.6", "exit layer 40 of 32 layers"),
+        (f"plan {SCENE} --method medusa --heads 3 --max-depth 5 --p 0.6", "at most 3 levels"),
+        (f"plan {SCENE} --method medusa --max-rank 2 --max-children 5 --p 0.6", "at most 2 children"),
+        (f"plan {SCENE} --method chain --p 0.6", "--method chain: no draft given"),
+        (f"plan {SCENE} --method mtp --p 0.6", "no multi-token-prediction module"),
+        (f"plan {SCENE} --method medussa --p 0.6", "--method 'medussa' is not known"),
+        (f"plan {SCENE} --method medusa --method eagle --p 0.6", "one method, not for 2"),
+        (f"plan {SCENE} --method eagle --exit-layer 8 --p 0.6", "--exit-layer goes with --method layerskip"),
+        (f"plan {SCENE} --method layerskip --exit-layer 4:0.5 --p 0.6", "both give the acceptance"),
+        (f"plan {SCENE} --draft llama-68m --draft llama-160m --p 0.6", "several --draft"),
+        (f"plan {SCENE} --draft llama-68m --p 0.6 --drafted-per-round 3", "needs the cap"),
+        (f"plan {SCENE} --draft llama-68m --p 0.6 --drafted-per-round 9 --k 4", "with at most 4"),
+        (f"compare {SCENE} --p 0.6 --drafted-per-round 3 --k 4", "of one method"),
+        (f"compare {SCENE} --p 0.6 --acceptance-of egle=0.5", "not METHOD=P or METHOD=FILE"),
+        (f"compare {SCENE} --draft llama-3-70b --p 0.6", "no smaller than the target"),
+        ("compare --p 0.6", "no device given"),
+    ],
+)
+def test_bad_input_is_refused_in_two_lines(refused, arguments, said):
+    assert said in refused(arguments)
+
+
+def test_a_target_that_does_not_fit_stops_the_comparison(refused):
+    assert "too much" in refused("compare --gpu a100 --model llama-3-70b --p 0.6", code=3)
+
+
+def test_strict_fails_when_nothing_pays(specplan):
+    assert specplan(f"{COMPARE} --p 0.01 --overhead 40ms --strict").code == 1
+    assert specplan(f"{COMPARE} --p 0.6 --strict").code == 0
+
+
+# ---- the chapter's comparisons
+
+
+def _textbook(specplan, *more):
+    words = "tree --gpu a100 --params 13e9 --time ideal --p 0.6 --budget 14 --max-depth 3 --json".split()
+    return specplan([*words, *more]).json
+
+
+def test_from_a100_to_h100_bandwidth_tree_and_chain_gain_alike_and_14_nodes_stay_free(specplan):
+    faster = ("--set", "memory.bandwidth=3350GB/s")
+    before, after = (_textbook(specplan, "--max-children", "2", *more) for more in ((), faster))
+    chains = [_textbook(specplan, "--max-children", "1", *more) for more in ((), faster)]
+    assert [round(tree["tokens_per_s"]) for tree in (before, after)] == [246, 404]
+    assert [round(chain["tokens_per_s"]) for chain in chains] == [171, 280]
+    for tree, chain in zip((before, after), chains):
+        assert tree["widths"] == [2, 4, 8]
+        assert round(tree["tokens_per_s"] / chain["tokens_per_s"], 2) == 1.44
+    assert round(after["tokens_per_s"] / before["tokens_per_s"], 2) == 1.64
+    roofline = specplan(["roofline", "--gpu", "a100", *faster, "--params", "13e9", "--width", "14", "--json"]).json[
+        "ideal"
+    ]
+    assert round(roofline["crossover_tokens"]) == 93
+    assert round(roofline["t_compute_s"] * 1e3, 2) == 1.17
+    assert roofline["ratio_to_width_1"] == 1.0
+
+
+def test_the_same_model_and_p_give_different_trees_on_a_data_centre_gpu_and_on_a_phone(specplan):
+    words = "--model llama-3-8b --dtype int4 --draft llama-3.2-1b --draft-dtype int4 --p 0.6 --json"
+    large, small = (
+        specplan(f"plan --gpu {device} {words}").json["recommended"] for device in ("a100", "snapdragon-8-elite-npu")
+    )
+    assert large["nodes"] > 2 * small["nodes"] > 2
+    assert large["depth"] > small["depth"] > 1
