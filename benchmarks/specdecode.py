@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import json
 import statistics
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from itertools import accumulate, pairwise
@@ -27,8 +27,8 @@ from specplan.engines import load_engine
 from specplan.hardware import load_hardware
 from specplan.model import ModelSpec, load_model
 from specplan.optimize import best_trees
-from specplan.rounds import evaluate
 from specplan.roofline import PassTimer
+from specplan.rounds import evaluate
 from specplan.tree import TokenTree
 
 DOCS = Path(__file__).parents[1] / "docs"
@@ -183,7 +183,7 @@ class Table:
 def sequoia_table() -> Table:
     """One parameter a group (pair, data, temperature), set on the tokens a round of its SpecInfer cell."""
     found = Table([], [], [], [])
-    by_group: dict[tuple[str, ...], dict[str, dict[str, str]]] = {}
+    by_group: dict[tuple[str, str, str], dict[str, dict[str, str]]] = {}
     for row in of("sequoia"):
         key = (row["target"], row["dataset"], row["temperature"])
         by_group.setdefault(key, {})[row["method"]] = row
@@ -209,7 +209,7 @@ def _table_group(found: Table, name: str, ours: Mapping[str, str], theirs: Mappi
 
 def sweep(fitted: int) -> list[Cell]:
     """Chains by number and length on 7B; the parameter is set on the speed-up of one cell, by its place."""
-    rows = [row | {"draft_ms": row["draft_ms"]} for row in of("sweep")]
+    rows = of("sweep")
     trees = [chains(int(row["chains"]), int(row["depth"])) for row in rows]
 
     def predicted(i: int, bend: float) -> float:
@@ -222,8 +222,10 @@ def sweep(fitted: int) -> list[Cell]:
     ]
 
 
-def best_of(cells: Sequence[Cell], key: Callable[[Cell], float]) -> Cell:
-    return max(cells, key=key)
+def chosen(cells: Sequence[Cell]) -> Choice:
+    """The cell that is best by the prediction, and the one that is printed as the best."""
+    ours, theirs = max(cells, key=lambda c: c.predicted), max(cells, key=lambda c: c.printed)
+    return Choice(theirs.id, "best cell", ours.what, theirs.what)
 
 
 # ---- chains: EAGLE in vLLM, MTP under a power cap, LayerSkip
@@ -258,7 +260,11 @@ def chain_on(gpu: str, target: ModelSpec, draft: ModelSpec, engine: str, load: L
 
 
 def eagle_in_vllm() -> list[Cell]:
-    """Speed-up by K on H100 with the printed tokens a round; nothing is fitted."""
+    """Speed-up by K on H100 with the printed tokens a round.
+
+    The engine's time a pass and a draft pass were chosen with the plain pass and the draft pass of this thread in
+    view; the tokens/s of its chains set nothing.
+    """
     target = load_model("llama-3.1-8b")
     chain = chain_on("h100-sxm", target, eagle_head(target), "vllm", Load(1, 1, CHAT_CONTEXT))
     return [
@@ -308,6 +314,7 @@ def power_fitted(group: str) -> list[Cell]:
     ]
 
 
+# decoder layers, arXiv:2404.16710
 LAYERSKIP_LAYERS = {"Llama2-7B continual LayerSkip (32 layers)": 32, "Llama 1.5B from scratch": 24}
 EXIT_LAYER = 8
 
@@ -335,24 +342,37 @@ def layerskip() -> list[Cell]:
     return cells
 
 
-def by_batch(group: str) -> list[Cell]:
-    """Speed-up of a chain of 3 in SGLang on H100 by batch; the tokens a round are set on the smallest batch."""
+def by_batch(group: str, *, host: bool = True) -> list[Cell]:
+    """Speed-up of a chain of 3 in SGLang on H100 by batch.
+
+    The tokens a round are set on the smallest batch, 2; with `host`, the host's time a sequence in a round of
+    speculation is set on batch 8.
+    """
     target = load_model("llama-3.1-8b")
     draft = eagle_head(target, version=3 if group.endswith("3") else 1)
     rows = of(group)
-
-    def gain(batch: int) -> float:
-        chain = chain_on("h100-sxm", target, draft, "sglang", Load(1, batch, CHAT_CONTEXT))
-        return chain.plain_s() / chain.round_s(3)
-
-    tau = float(rows[0]["speedup"]) / gain(int(rows[0]["batch"]))
-    return [
-        Cell(row["id"], f"batch {row['batch']}", tau * gain(int(row["batch"])), float(row["speedup"]), row is rows[0])
+    chain = {
+        int(row["batch"]): chain_on("h100-sxm", target, draft, "sglang", Load(1, int(row["batch"]), CHAT_CONTEXT))
         for row in rows
+    }
+    printed = {int(row["batch"]): float(row["speedup"]) for row in rows}
+
+    def predicted(batch: int, each_s: float) -> float:
+        rounds = {b: chain[b].round_s(3) + b * each_s for b in (2, batch)}
+        tau = printed[2] * rounds[2] / chain[2].plain_s()
+        return tau * chain[batch].plain_s() / rounds[batch]
+
+    each_s = bisected(lambda s: -predicted(8, s), -printed[8], 0.0, 1e-3) if host else 0.0
+    set_on = (2, 8) if host else (2,)
+    return [
+        Cell(row["id"], f"batch {b}", predicted(b, each_s), printed[b], b in set_on)
+        for row, b in zip(rows, printed, strict=True)
     ]
 
 
 # ---- verdicts
+
+SGLANG_BATCHES = "see the chains in SGLang by batch"
 
 
 def verdict(speedup: float) -> str:
@@ -361,10 +381,12 @@ def verdict(speedup: float) -> str:
 
 def slowdowns() -> list[Choice]:
     """Every row of the groups above that is printed as a slowdown."""
-    cells = [*layerskip(), *by_batch("sglang-eagle1")]
-    why = {"sglang": "see the batches above"}
+    named = [("LayerSkip, ", layerskip()), ("EAGLE-1 chain of 3 in SGLang on H100, ", by_batch("sglang-eagle1"))]
     found = [
-        Choice(c.id, c.what, verdict(c.predicted), verdict(c.printed), why["sglang"] if "batch" in c.what else "")
+        Choice(
+            c.id, name + c.what, verdict(c.predicted), verdict(c.printed), SGLANG_BATCHES if "SGLang" in name else ""
+        )
+        for name, cells in named
         for c in cells
         if c.printed < 1 and not c.fitted
     ]
@@ -376,9 +398,13 @@ def user_choices() -> list[Choice]:
     return [choice for case in stated()["cases"] for choice in KINDS[case["kind"]](case)]
 
 
-def _best(case: Mapping[str, Any], names: Sequence[Any], predicted: Sequence[float], measured: Sequence[float]) -> Choice:
+def _best(
+    case: Mapping[str, Any], names: Sequence[Any], predicted: Sequence[float], measured: Sequence[float]
+) -> Choice:
     ours, theirs = (names[max(range(len(names)), key=rates.__getitem__)] for rates in (predicted, measured))
-    return Choice(case["id"], f"{case['what']}: best of {', '.join(map(str, names))}", str(ours), str(theirs), _why(case))
+    return Choice(
+        case["id"], f"{case['what']}: best of {', '.join(map(str, names))}", str(ours), str(theirs), _why(case)
+    )
 
 
 def _verdicts(
@@ -398,12 +424,12 @@ def _line(case: Mapping[str, Any]) -> list[Choice]:
     """A round grows linearly with K, by the first and the last K that were measured."""
     k, tau, tpot = case["k"], case["tau"], case["tpot_ms"]
     rounds = [a * b for a, b in zip(tau, tpot, strict=True)]
-    slope = (rounds[-1] - rounds[0]) / (k[-1] - k[0])
+    slope = float(rounds[-1] - rounds[0]) / (k[-1] - k[0])
     rates = [t / (rounds[0] + slope * (i - k[0])) for i, t in zip(k, tau, strict=True)]
     best = max(rates) * case["plain_ms"]
     return [
-        _best(case, k, rates, [1 / t for t in tpot]),
-        *_verdicts(case, ["verdict"], [best], [case["plain_ms"] / min(tpot)]),
+        _best(case, [f"K {i}" for i in k], rates, [1 / t for t in tpot]),
+        *_verdicts(case, ["the best"], [best], [case["plain_ms"] / min(tpot)]),
     ]
 
 
@@ -419,8 +445,7 @@ def _device(case: Mapping[str, Any]) -> list[Choice]:
     if case["plain_tok_s"] is None:
         return found
     plain = batch / chain.plain_s()
-    measured = [rate / case["plain_tok_s"] for rate in case["tok_s"]]
-    return found + _verdicts(case, [f"K {i}" for i in k], [rate / plain for rate in rates], measured)
+    return found + _verdicts(case, ["the best"], [max(rates) / plain], [max(case["tok_s"]) / case["plain_tok_s"]])
 
 
 def _chain_of(case: Mapping[str, Any]) -> Chain:
@@ -433,26 +458,25 @@ def _chain_of(case: Mapping[str, Any]) -> Chain:
 
 
 def _measured(case: Mapping[str, Any]) -> list[Choice]:
-    """Draft and verification were measured; what the first row leaves of a round is taken as overhead of the rest."""
+    """Draft and verification were measured. Of several drafters, the first sets the overhead and is not counted."""
     rounds = [d + v for d, v in zip(case["draft_ms"], case["verify_ms"], strict=True)]
-    overhead = 0.0
-    if len(set(rounds)) > 1:
-        overhead = max(0.0, case["tau"][0] * case["plain_ms"] / case["speedup"][0] - rounds[0])
+    set_on = 1 if len(set(rounds)) > 1 else 0
+    overhead = case["tau"][0] * case["plain_ms"] / case["speedup"][0] - rounds[0] if set_on else 0.0
     predicted = [t * case["plain_ms"] / (r + overhead) for t, r in zip(case["tau"], rounds, strict=True)]
-    return _verdicts(case, case["names"], predicted, case["speedup"])
+    return _verdicts(case, case["names"][set_on:], predicted[set_on:], case["speedup"][set_on:])
 
 
 def _measured_k(case: Mapping[str, Any]) -> list[Choice]:
     """Draft and verification were measured for every K."""
     rounds = [d + v for d, v in zip(case["draft_ms"], case["verify_ms"], strict=True)]
     rates = [1e3 * t / r for t, r in zip(case["tau"], rounds, strict=True)]
-    gains = [[rate * case["plain_ms"] / 1e3 for rate in some] for some in (rates, case["tok_s"])]
-    return [_best(case, case["k"], rates, case["tok_s"]), *_verdicts(case, [f"K {k}" for k in case["k"]], *gains)]
+    gains = [[max(some) * case["plain_ms"] / 1e3] for some in (rates, case["tok_s"])]
+    return [_best(case, [f"K {k}" for k in case["k"]], rates, case["tok_s"]), *_verdicts(case, ["the best"], *gains)]
 
 
-def _trees(case: Mapping[str, Any]) -> list[Choice]:
+def _trees(case: dict[str, Any]) -> list[Choice]:
     """Dynamic trees of (steps, topk, tokens); a round's overhead is set on the first setting, the rest is checked."""
-    base, chain = 1 / case["plain_tok_s"], _chain_of(case)
+    base, chain = 1 / float(case["plain_tok_s"]), _chain_of(case)
 
     def round_s(steps: int, topk: int, tokens: int) -> float:
         passes = steps * replace(chain, level=topk).draft_s()
@@ -465,22 +489,24 @@ def _trees(case: Mapping[str, Any]) -> list[Choice]:
     return _verdicts(case, names, predicted, [rate / case["plain_tok_s"] for *_, rate in rest])
 
 
-def _batches(case: Mapping[str, Any]) -> list[Choice]:
-    """The same by batch size: overhead set on the first batch, the plain passes as measured."""
-    gains = []
-    overhead = 0.0
-    for i, batch in enumerate(case["batch"]):
-        chain = _chain_of(case | {"batch": batch, "level": case["topk"]})
-        plain = batch / case["plain_tok_s"][i]
-        more = chain.round_s(case["steps"], width=case["width"]) - chain.plain_s()
-        if i == 0:
-            overhead = case["tau"][0] / case["tok_s"][0] - plain - more
-        gains.append(case["tau"][i] * plain / (plain + more + overhead))
-    measured = [a / b for a, b in zip(case["tok_s"], case["plain_tok_s"], strict=True)]
-    return _verdicts(case, [f"batch {b}" for b in case["batch"][1:]], gains[1:], measured[1:])
+def _batches(case: dict[str, Any]) -> list[Choice]:
+    """The same by batch size, the plain passes as measured; overhead and the host's time a sequence are set on two."""
+    rows = list(zip(case["batch"], case["plain_tok_s"], case["tau"], case["tok_s"], strict=True))
+    chains_at = {batch: _chain_of(case | {"batch": batch, "level": case["topk"]}) for batch in case["batch"]}
+    plain = {batch: batch / rate for batch, rate, _, _ in rows}
+    explained = {
+        batch: plain[batch] + chain.round_s(case["steps"], width=case["width"]) - chain.plain_s()
+        for batch, chain in chains_at.items()
+    }
+    (first, _, *_), (second, _, *_) = rows[:2]
+    left = [batch * tau / rate - explained[batch] for batch, _, tau, rate in rows[:2]]
+    each = (left[1] - left[0]) / (second - first)
+    gains = [tau * plain[b] / (explained[b] + left[0] + each * (b - first)) for b, _, tau, _ in rows[2:]]
+    measured = [rate / base for _, base, _, rate in rows[2:]]
+    return _verdicts(case, [f"batch {batch}" for batch in case["batch"][2:]], gains, measured)
 
 
-KINDS: dict[str, Callable[[Mapping[str, Any]], list[Choice]]] = {
+KINDS: dict[str, Callable[[dict[str, Any]], list[Choice]]] = {
     "line": _line,
     "device": _device,
     "measured": _measured,

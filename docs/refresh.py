@@ -51,8 +51,11 @@ def write_schemas() -> None:
     """docs/schemas: one JSON Schema a document."""
     import json
 
+    from specplan.hardware import hardware_schema
     from specplan.render.schemas import DOCUMENTS, json_schema
 
+    profile = json.dumps(hardware_schema(), indent=2) + "\n"
+    (ROOT / "hardware" / "profile.schema.json").write_text(profile, encoding="utf-8")
     folder = ROOT / "docs" / "schemas"
     folder.mkdir(exist_ok=True)
     for verb in DOCUMENTS:

@@ -66,7 +66,9 @@ _FOLLOW = "train again when the target changes"
 # Chen et al. 2024 (Sequoia); Elhoushi et al. 2024 (LayerSkip); Saxena 2023 (prompt lookup).
 NEEDS: Mapping[str, Needs] = {
     "chain": Needs("none if a smaller sibling exists", "a whole model", "realign when the target changes", _LOSSLESS),
-    "medusa": Needs("heads, target frozen", "none; heads", _FOLLOW, "typical acceptance is not; greedy is"),
+    "medusa": Needs(
+        "heads, target frozen", "none; heads", _FOLLOW, "not under typical acceptance; greedy at temperature 0 is"
+    ),
     "eagle": Needs("a one-layer head", "a head", _FOLLOW, _LOSSLESS),
     "eagle3": Needs("a one-layer head, more data", "a head", _FOLLOW, _LOSSLESS),
     "mtp": Needs("with the target", "none; a module", "none", _LOSSLESS),
@@ -472,7 +474,7 @@ def stopping(method: Method, *, drafted: float, most: int) -> Method:
     draft = method.draft
     if method.draft_shape != "block":
         expected: Callable[[int], float] = lambda depth: drafted_tokens(rate, depth) * at(1)  # noqa: E731
-        draft = replace(draft, pass_s=expected, passes=draft.passes or _depth)
+        draft = replace(draft, pass_s=expected, last=None, passes=draft.passes or _depth)
     said = (
         f"drafting stops early: {drafted:g} tokens a round of at most {most}; the acceptance is taken as measured so",
         "--drafted-per-round",

@@ -382,11 +382,14 @@ def _llama_shaped(total: int, layers: int, fmt: WeightFormat) -> ModelSpec:
     )
 
 
-def load_model(name: str, *, dtype: str | None = None, overrides: Mapping[str, Any] | None = None) -> ModelSpec:
+def load_model(
+    name: str, *, dtype: str | None = None, overrides: Mapping[str, Any] | None = None, online: bool = False
+) -> ModelSpec:
     """A bundled model by name or alias, or the model at a path (`config.json`, its directory, a `.gguf` file).
 
     dtype      every weight in this dtype, whatever the config says
     overrides  fields of the config to change, for a what-if
+    online     a name that is neither bundled nor a path is a model on the Hugging Face hub
     Raises     InputError with the nearest names.
 
     >>> load_model("llama-2-13b").layers
@@ -394,7 +397,7 @@ def load_model(name: str, *, dtype: str | None = None, overrides: Mapping[str, A
     """
     from .model_files import load
 
-    return load(name, dtype=dtype, overrides=overrides)
+    return load(name, dtype=dtype, overrides=overrides, online=online)
 
 
 def model_names() -> list[str]:

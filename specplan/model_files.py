@@ -16,7 +16,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from .errors import InputError, did_you_mean
+from .errors import EnvironmentProblem, InputError, did_you_mean
 from .hf_config import read_config
 from .hf_fields import SUB_CONFIGS
 from .model import ModelSpec
@@ -58,13 +58,14 @@ def aliases() -> dict[str, str]:
     return found
 
 
-def load(name: str, *, dtype: str | None = None, overrides: Overrides = None) -> ModelSpec:
+def load(name: str, *, dtype: str | None = None, overrides: Overrides = None, online: bool = False) -> ModelSpec:
     """A bundled model by name or alias, or the model at a path.
 
     name     a bundled name or alias (letter case does not matter; hub ids are aliases), a `config.json`,
              a directory that holds one, or a `.gguf` file
     dtype    every weight in this dtype, whatever the config says
     overrides  fields of the config to change
+    online   a name that is neither bundled nor a path is a model on the Hugging Face hub
     Raises   InputError with the nearest names, or with what is wrong in the file.
 
     >>> load("meta-llama/Llama-2-13b-hf").params_total
@@ -74,6 +75,8 @@ def load(name: str, *, dtype: str | None = None, overrides: Overrides = None) ->
     if bundled is not None:
         return load_bundled(bundled, dtype=dtype, overrides=overrides)
     path = Path(name)
+    if online and not _exists(path) and "/" in name:
+        path = from_hub(name)
     if not _exists(path):
         paths = "`specplan models list` shows all names; a path to a config.json, its directory or a .gguf works too"
         raise InputError(f"unknown model {name[:80]!r}", hint=f"{did_you_mean(name, aliases())} {paths}".strip())
@@ -88,6 +91,27 @@ def load(name: str, *, dtype: str | None = None, overrides: Overrides = None) ->
             )
         return read_gguf(path, dtype=dtype)
     return read_config(changed(read_json(path), overrides), name=str(path), dtype=dtype)
+
+
+def from_hub(name: str) -> Path:
+    """The config.json of a model on the Hugging Face hub, through the extra `hub` and its cache.
+
+    Raises  EnvironmentProblem when the extra is missing or the hub does not answer.
+    """
+    try:
+        from huggingface_hub import hf_hub_download
+    except ImportError:
+        raise EnvironmentProblem(
+            f"{name} needs huggingface_hub", hint="pip install 'specplan[hub]', or give a path to its config.json"
+        ) from None
+    try:
+        return Path(hf_hub_download(repo_id=name, filename="config.json"))
+    except Exception as error:  # the library raises many kinds: no such model, no access, no network
+        reason = str(error).strip().splitlines()
+        raise EnvironmentProblem(
+            f"{name}: {reason[0][:120] if reason else type(error).__name__}",
+            hint="check the name and the network, or download its config.json",
+        ) from None
 
 
 def changed(config: Mapping[str, Any], overrides: Overrides) -> dict[str, Any]:

@@ -414,6 +414,7 @@ class Plan:
     best_chain: Shape | None
     plain: Shape
     memory: Memory | None
+    noise: float = 0.0
 
 
 def plan(
@@ -443,7 +444,7 @@ def plan(
     if acceptance is None:
         return _without_acceptance(plain, table, costs, limits, memory_of)
     best = search(acceptance, limits, costs)
-    chosen = recommended(acceptance, best, costs, tie)
+    chosen = recommended(acceptance, best, costs, max(tie, noise(acceptance, best)))
     chain = best_chain(acceptance, limits, costs)
     spent = memory_of(chosen.nodes) if memory_of else None
     if spent is not None and not spent.fits:
@@ -451,7 +452,13 @@ def plan(
     shown = chosen if chosen.nodes else _best_speculative(acceptance, best, costs) or chain
     even = break_even(TokenTree.from_parents(shown.parents, shown.ranks), costs) if shown.nodes else None
     verdict = _verdict(chosen, shown, even, acceptance, spent)
-    return Plan(verdict, even, table, best, chosen, chain, plain, spent)
+    return Plan(verdict, even, table, best, chosen, chain, plain, spent, noise(acceptance, best))
+
+
+def noise(acceptance: Acceptance, best: Best) -> float:
+    """The share of tokens per second that the counts behind the acceptance leave open below the optimum, 95 %."""
+    bounds = tau_interval(acceptance, best.tree) if best.tree.nodes else None
+    return 0.0 if bounds is None else 1 - bounds.low / best.shape.tau
 
 
 def _check_memory(memory_of: Callable[[int], Memory] | None) -> None:

@@ -71,9 +71,8 @@ def test_a_method_is_planned_alike_by_compare_and_by_plan(specplan):
 def test_the_same_acceptance_for_all_is_said_loudly_and_once_given_apart_it_is_not(specplan):
     common = specplan(f"compare {SCENE} --p 0.6 --method eagle --method medusa --budget 16")
     assert "THE SAME ACCEPTANCE" in common.out
-    apart = specplan(
-        f"compare {SCENE} --method eagle --method medusa --budget 16 --acceptance-of eagle=0.8 --acceptance-of medusa=0.5"
-    )
+    own = "--acceptance-of eagle=0.8 --acceptance-of medusa=0.5"
+    apart = specplan(f"compare {SCENE} --method eagle --method medusa --budget 16 {own}")
     assert "THE SAME ACCEPTANCE" not in apart.out
     assert apart.out.startswith("Best: eagle,")
 
@@ -140,6 +139,12 @@ def test_numbers_under_another_rule_are_warned_of(specplan):
     assert not any("medusa is verified with" in text for text in warnings)
 
 
+def test_a_gain_from_typical_acceptance_is_said_not_to_be_lossless(specplan):
+    assert "Not lossless" in specplan(f"plan {SCENE} --method medusa --p 0.6 --rule typical --budget 8").out
+    assert "Not lossless" in specplan(f"compare {SCENE} --p 0.6 --rule typical --budget 8 --method medusa").out
+    assert "Not lossless" not in specplan(f"plan {SCENE} --method medusa --p 0.6 --budget 8").out
+
+
 def test_a_draft_with_a_short_context_is_warned_of(specplan):
     ran = specplan(f"plan {SCENE} --method chain --draft llama-68m --context 8k --p 0.6 --budget 8")
     assert "made for 2048 positions, the request has 8192" in ran.err
@@ -175,6 +180,16 @@ def test_a_target_that_does_not_fit_stops_the_comparison(refused):
     assert "too much" in refused("compare --gpu a100 --model llama-3-70b --p 0.6", code=3)
 
 
+@pytest.mark.parametrize("verb", ["plan", "compare"])
+def test_a_slow_baseline_is_said_to_be_one(specplan, verb):
+    ran = specplan(f"{verb} --gpu a100 --params 13e9 --p 0.6 --budget 8 --measured-tpot 40ms --json").json
+    assert ran["inputs"]["roofline_share"] == pytest.approx(12.75 / 40, abs=1e-3)
+    assert any("before speculating" in said["text"] for said in ran["assumptions"])
+    healthy = specplan(f"{verb} --gpu a100 --params 13e9 --p 0.6 --budget 8 --measured-tpot 18ms").out
+    assert "of the ideal roofline" in healthy
+    assert "before speculating" not in healthy
+
+
 def test_strict_fails_when_nothing_pays(specplan):
     assert specplan(f"{COMPARE} --p 0.01 --overhead 40ms --strict").code == 1
     assert specplan(f"{COMPARE} --p 0.6 --strict").code == 0
@@ -184,8 +199,8 @@ def test_strict_fails_when_nothing_pays(specplan):
 
 
 def _textbook(specplan, *more):
-    words = "tree --gpu a100 --params 13e9 --time ideal --p 0.6 --budget 14 --max-depth 3 --json".split()
-    return specplan([*words, *more]).json
+    words = "tree --gpu a100 --params 13e9 --time ideal --p 0.6 --budget 14 --max-depth 3 --json"
+    return specplan(" ".join([words, *more])).json
 
 
 def test_from_a100_to_h100_bandwidth_tree_and_chain_gain_alike_and_14_nodes_stay_free(specplan):

@@ -8,6 +8,7 @@ from pathlib import Path
 import jsonschema
 import pytest
 
+from specplan.hardware import hardware_schema
 from specplan.render.output import plain, to_json
 from specplan.render.schemas import DOCUMENTS, json_schema
 
@@ -57,6 +58,11 @@ def test_a_document_validates_against_its_schema(specplan, arguments):
 def test_the_schemas_in_docs_are_up_to_date(verb):
     file = SCHEMAS / f"{verb}.schema.json"
     assert json.loads(file.read_text()) == json_schema(verb), "run python docs/refresh.py"
+
+
+def test_the_profile_schema_that_ships_is_up_to_date():
+    file = SCHEMAS.parent.parent / "hardware" / "profile.schema.json"
+    assert json.loads(file.read_text()) == hardware_schema(), "run python docs/refresh.py"
 
 
 def test_non_finite_numbers_become_null():

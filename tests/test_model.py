@@ -7,7 +7,9 @@ import csv
 import json
 import re
 import struct
+import sys
 import time
+import types
 from pathlib import Path
 from typing import Any
 
@@ -15,10 +17,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from specplan.errors import InputError
+from specplan.errors import EnvironmentProblem, InputError
 from specplan.hf_config import read_config
 from specplan.hf_quant import grouped
-from specplan.model import FORMATS, ModelSpec
+from specplan.model import FORMATS, ModelSpec, load_model
 from specplan.model_files import aliases, data_folder, describe, load, names
 from specplan.weights_files import gguf_header, read_safetensors, safetensors_header
 
@@ -985,3 +987,21 @@ def test_formats_of_gguf_types_agree_with_their_blocks() -> None:
     for name, block, nbytes in GGML_TYPES.values():
         if name in FORMATS:
             assert FORMATS[name].bits == 8 * nbytes / block
+
+
+def test_the_hub_is_asked_only_online_and_its_trouble_is_a_problem_of_the_environment(monkeypatch, tmp_path):
+    name = "someone/a-model-of-theirs"
+    config = {"model_type": "llama", "hidden_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4}
+    (tmp_path / "config.json").write_text(json.dumps({**config, "intermediate_size": 128, "vocab_size": 100}))
+    hub = types.ModuleType("huggingface_hub")
+    hub.hf_hub_download = lambda repo_id, filename: str(tmp_path / filename) if repo_id == name else 1 / 0
+    monkeypatch.setitem(sys.modules, "huggingface_hub", hub)
+    with pytest.raises(InputError, match="unknown model"):
+        load_model(name)
+    assert load_model(name, online=True).layers == 2
+    with pytest.raises(EnvironmentProblem, match="division"):
+        load_model("someone/else", online=True)
+    monkeypatch.setitem(sys.modules, "huggingface_hub", None)
+    with pytest.raises(EnvironmentProblem) as caught:
+        load_model(name, online=True)
+    assert "specplan[hub]" in caught.value.hint

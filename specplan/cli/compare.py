@@ -8,7 +8,7 @@ from ..errors import InputError
 from . import inputs, methods
 from .app import Command, new_app
 from .finish import finish
-from .options import Acceptance, Compared, Device, Draft, Methods, Output, Shape, Target, Verify, command
+from .options import Acceptance, Baseline, Compared, Device, Draft, Methods, Output, Shape, Target, Verify, command
 
 app = new_app()
 
@@ -18,6 +18,7 @@ app = new_app()
 def compare(
     device: Device,
     target: Target,
+    base: Baseline,
     how: Methods,
     of: Compared,
     draft: Draft,
@@ -42,6 +43,7 @@ def compare(
     place = inputs.scene(device, target)
     if verify.verify_curve is None:
         place.require()
+    inputs.say_of_baseline(place, base.measured_tpot)
     wanted = methods.asked(how, shape, of.heads, of.max_rank, every=True)
     names = wanted.names or METHODS
     if wanted.stop is not None and len(names) > 1:

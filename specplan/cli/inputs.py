@@ -91,6 +91,7 @@ class Scene:
     time: str = "calibrated"
     engine: Any = None
     offload: str | None = None
+    online: bool = False
     inputs: dict[str, Any] = field(default_factory=dict)
     assumptions: list[tuple[str, str]] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
@@ -123,7 +124,7 @@ def scene(device: options.Device, target: options.Target) -> Scene:
     if device.time not in TIMES:
         raise InputError(f"--time {device.time!r} is not known", hint="one of " + ", ".join(TIMES))
     overrides, model_overrides = _settings(device.settings)
-    result = Scene(time=device.time, offload=target.offload)
+    result = Scene(time=device.time, offload=target.offload, online=target.online)
     if device.engine is not None:
         from ..engines import load_engine
 
@@ -182,6 +183,22 @@ def _say_of_model(place: Scene) -> None:
     heads = max((group.heads for group in model.attention), default=load.tp)
     if load.tp > 1 and heads % load.tp:
         place.warnings.append(f"--tp {load.tp} does not divide the {heads} attention heads: most stacks refuse it")
+
+
+def say_of_baseline(place: Scene, measured_tpot: str | None) -> None:
+    """How much of the roofline a measured plain decoding reaches, and how far it is from the pass taken here."""
+    tpot_s = read("--measured-tpot", measured_tpot, units.parse_time)
+    if tpot_s is None:
+        return
+    place.require()
+    from ..render.roofline import share_sentence
+    from ..roofline import roofline_share
+
+    share = roofline_share(place.hardware, place.model, tpot_s, load=place.load)
+    taken = units.show_time(place.timer().seconds(place.load))
+    text = f"{share_sentence(share, tpot_s)[:-1]}. The pass taken here lasts {taken}"
+    place.assumptions.append((text, "--measured-tpot"))
+    place.inputs.update(measured_tpot_s=tpot_s, roofline_share=share)
 
 
 def say_of_attention(place: Scene, width: int) -> None:
@@ -252,6 +269,7 @@ def _load_target(result: Scene, target: options.Target, overrides: dict[str, str
         layers=target.layers,
         dtype=target.dtype,
         overrides=overrides,
+        online=target.online,
     )
     if model is None:
         if overrides:
@@ -283,6 +301,7 @@ def model_of(
     layers: str | None = None,
     dtype: str | None = None,
     overrides: dict[str, str] | None = None,
+    online: bool = False,
 ) -> Any:
     """A model by name, path or number of weights; None when neither was given."""
     from ..model import ModelSpec, load_model
@@ -290,7 +309,10 @@ def model_of(
     if name is not None:
         with naming(name_option):
             return load_model(
-                name, dtype=dtype, overrides={key: _value(text) for key, text in (overrides or {}).items()}
+                name,
+                dtype=dtype,
+                overrides={key: _value(text) for key, text in (overrides or {}).items()},
+                online=online,
             )
     if params is None:
         return None
@@ -361,6 +383,10 @@ def acceptance(given: options.Acceptance, shape: options.Shape) -> Any:
         return None
     with naming(named[0]):
         found = _measured_under(_acceptance(named[0], given, shape), given)
+    if given.smooth:
+        from ..smooth import smoothed
+
+        found = smoothed(found)
     return found.assume_ranks() if given.assume_ranks and not found.siblings_known else found
 
 
@@ -605,7 +631,7 @@ def _draft(place: Scene, given: options.Draft, plain_s: float, *, relative: bool
         raise InputError(f"{named[0]} needs a device", hint="add --gpu NAME, or give --draft-pass 0.5ms")
     if len(given.draft) > 1:
         raise InputError("several --draft without a method that merges them", hint="add --method specinfer")
-    model = draft_spec(given)
+    model = draft_spec(given, online=place.online)
     tp = place.load.tp if given.draft_tp is None else positive("--draft-tp", given.draft_tp)
     if place.model is not None:
         from ..drafters import check_against_target, context_warning
@@ -636,10 +662,10 @@ def drafts(place: Scene, given: options.Draft, plain_s: float) -> list[Any]:
     return [_draft(place, options.Draft(**{**vars(given), "draft": names}), plain_s) for names in each]
 
 
-def draft_spec(given: options.Draft) -> Any:
+def draft_spec(given: options.Draft, *, online: bool = False) -> Any:
     """The draft model that the options name."""
     name = given.draft[0] if given.draft else None
-    model = model_of("--draft", name, "--draft-params", given.draft_params, dtype=given.draft_dtype)
+    model = model_of("--draft", name, "--draft-params", given.draft_params, dtype=given.draft_dtype, online=online)
     return with_formats(
         model,
         ("--draft-dtype", given.draft_dtype),
@@ -699,7 +725,8 @@ def warn_of_depth(place: Scene, tree: Any, acceptance: Any) -> None:
     known = None if acceptance is None else acceptance.max_depth
     if tree is not None and known is not None and tree.depth > known:
         place.warnings.append(
-            f"the acceptance knows {known} levels, the tree has {tree.depth}: deeper tokens are counted as never accepted"
+            f"the acceptance knows {known} levels, the tree has {tree.depth}: "
+            "deeper tokens are counted as never accepted"
         )
 
 

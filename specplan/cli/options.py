@@ -86,6 +86,7 @@ class Target(Group):
 
     panel = "Target"
     model: Text = text("--model", "NAME|PATH", "Bundled model, config.json or its directory.")
+    online: bool = flag("--online", "Look a model that is not here up on the Hugging Face hub (extra: hub).")
     params: Text = text("--params", "N", "Number of weights alone, such as 13e9.")
     layers: Text = text("--layers", "N", "Decoder layers, with --params.")
     dtype: Text = text("--dtype", "DTYPE", "Weights: fp16, bf16, fp8, int8, w8a8, int4, nvfp4, ...")
@@ -147,6 +148,9 @@ class Acceptance(Group):
     acceptance: list[str] = many(
         "--acceptance", "FILE[=WEIGHT]", "Acceptance document or table. Repeatable: shares of rounds."
     )
+    smooth: bool = flag(
+        "--smooth", "Pool child probabilities that rise with the rank (sampling noise) into their mean."
+    )
     rule: Text = text("--rule", "RULE", "Acceptance rule that the numbers were measured under.")
     temperature: Text = text("--temperature", "T", "Temperature that they were measured at.")
     assume_ranks: bool = flag("--assume-ranks", "Plan trees from chain data, siblings taken as independent.")
@@ -183,6 +187,13 @@ class Pass(Group):
         "--width", "N|A..B", "New tokens per sequence in the pass; a range gives a row each. Default 1.", default="1"
     )
     measured_tpot: Text = text("--measured-tpot", "TIME", "Measured time per output token of plain decoding.")
+
+
+class Baseline(Group):
+    """What plain decoding reaches today."""
+
+    panel = Target.panel
+    measured_tpot = Pass.measured_tpot
 
 
 class Stored(Group):

@@ -4,7 +4,7 @@ from .. import units
 from . import goals, inputs, methods
 from .app import Command, new_app
 from .finish import finish
-from .options import Acceptance, Device, Draft, Goal, Methods, More, Output, Shape, Target, Verify, command
+from .options import Acceptance, Baseline, Device, Draft, Goal, Methods, More, Output, Shape, Target, Verify, command
 
 app = new_app()
 
@@ -14,6 +14,7 @@ app = new_app()
 def plan(
     device: Device,
     target: Target,
+    base: Baseline,
     draft: Draft,
     how: Methods,
     acceptance: Acceptance,
@@ -41,6 +42,7 @@ def plan(
     place = inputs.scene(device, target)
     if verify.verify_curve is None:
         place.require()
+    inputs.say_of_baseline(place, base.measured_tpot)
     wanted = methods.asked(how, shape, more.heads, more.max_rank, families=more.families)
     name = methods.only_one(wanted)
     methods.rate_of_drafted(place, acceptance, wanted.stop)

@@ -12,7 +12,7 @@ from ..units import show_bytes, show_time
 from .extra import NOTHING
 from .output import Answer, Table, document
 from .plan import plan_keys
-from .tree import acceptance_assumptions, cost_assumptions
+from .tree import acceptance_assumptions, cost_assumptions, exactness_words
 
 # A method's keys where it could not be planned.
 UNPLANNED: dict[str, Any] = dict.fromkeys(
@@ -23,6 +23,7 @@ UNPLANNED: dict[str, Any] = dict.fromkeys(
         "recommended",
         "best_chain",
         "plain",
+        "given",
         "time",
         "draft",
         "memory",
@@ -58,7 +59,7 @@ def compare_answer(
             keys=keys,
         ),
         parts=list(_parts(rows, costs)),
-        why=list(_why(rows, best, shared)),
+        why=[*_why(rows, best, shared), *(exactness_words(given[best.name]) if best is not None else [])],
         assumptions=assumptions,
         notes=place.notes,
         warnings=place.warnings,

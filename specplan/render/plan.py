@@ -22,6 +22,7 @@ from .tree import (
     comparison_table,
     cost_assumptions,
     drawing,
+    exactness_words,
     shape_keys,
 )
 
@@ -56,7 +57,7 @@ def plan_answer(
             *goal_tables(goals),
             *extra_tables(keys),
         ],
-        why=[*_why(answer, costs), *goal_words(goals)],
+        why=[*_why(answer, costs), *exactness_words(acceptance), *goal_words(goals)],
         assumptions=assumptions,
         notes=place.notes,
         warnings=place.warnings,
@@ -231,6 +232,8 @@ def _why(answer: Plan, costs: Costs) -> Iterator[str]:
         fewer = best.shape.nodes - chosen.nodes
         lost = show_share(loss, 2)
         yield f"The optimum has {best.shape.nodes} nodes; the recommended shape has {fewer} less and loses {lost}."
+    if answer.noise > 0.01:
+        yield f"The counts leave {answer.noise:.1%} open: shapes that close to the optimum cannot be told apart."
     if best.optimality != "proved":
         yield f"The optimum is not proved: a better shape could gain at most {best.gap:.2%}."
     chain = answer.best_chain

@@ -38,7 +38,7 @@ def roofline_answer(
     )
     why = [_bound_sentence(place, ideal[0], calibrated[0])]
     if share is not None and tpot_s is not None:
-        why.append(_share_sentence(share, tpot_s))
+        why.append(share_sentence(share, tpot_s))
     warnings = [*place.warnings, *_fit_warning(place)]
     keys = {
         **first,
@@ -156,7 +156,8 @@ def _bound_sentence(place: Any, ideal: Roofline, calibrated: Roofline) -> str:
     )
 
 
-def _share_sentence(share: float, tpot_s: float) -> str:
+def share_sentence(share: float, tpot_s: float) -> str:
+    """How healthy plain decoding is."""
     text = f"A measured {show_time(tpot_s)} per token is {show_share(share, 3)} of the ideal roofline"
     if share > 1:
         return (

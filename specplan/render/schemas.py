@@ -224,12 +224,13 @@ class MethodKeys(ExtraKeys):
     verdict: Verdict | None
     break_even: BreakEvenKeys | None
     optimum: OptimumKeys | None
-    recommended: ShapeKeys | None
-    best_chain: ShapeKeys | None
-    plain: ShapeKeys | None
+    recommended: OptimumKeys | None
+    best_chain: OptimumKeys | None
+    plain: OptimumKeys | None
+    given: None
     time: TimeKeys | None
     draft: DraftKeys | None
-    memory: MemoryKeys
+    memory: MemoryKeys | None
     schedule: None
     deadline: None
     cost: None

@@ -134,6 +134,13 @@ KINDS = {
 }
 
 
+def exactness_words(acceptance: Any | None) -> list[str]:
+    """What goes with the gain where the rule does not keep the target's distribution."""
+    if acceptance is None or acceptance.rule != "typical":
+        return []
+    return ["Not lossless: typical acceptance lets through tokens that the target alone would have drawn less often."]
+
+
 def acceptance_assumptions(acceptance: Any) -> list[tuple[str, str]]:
     """What the acceptance numbers take for granted."""
     said = [KINDS[acceptance.kind], *acceptance.notes]
