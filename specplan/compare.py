@@ -16,7 +16,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from .acceptance import Acceptance, ByDepth, DepthTable, Independent, Mixture
-from .errors import InputError
 from .families import best_uniform
 from .memory import Memory
 from .methods import NEEDS, Method, Missing, Needs
@@ -159,7 +158,7 @@ def best_uniform_tree(acceptance: Acceptance, limits: Limits, costs: Costs | Non
 def _only(tree: TokenTree, acceptance: Acceptance, limits: Limits, costs: Costs | None) -> Best:
     """One tree, or plain decoding if that is faster."""
     if tree.nodes > limits.nodes or tree.depth > limits.depth:
-        raise InputError(
+        raise Missing(
             f"the shape has {tree.nodes} nodes and {tree.depth} levels, allowed are {limits.nodes} and {limits.depth}",
             hint="a larger --budget or --max-depth, or fewer children a step",
         )

@@ -180,6 +180,13 @@ def test_a_target_that_does_not_fit_stops_the_comparison(refused):
     assert "too much" in refused("compare --gpu a100 --model llama-3-70b --p 0.6", code=3)
 
 
+def test_a_shape_that_is_too_large_keeps_its_method_in_the_table(specplan):
+    rows = specplan(f"compare {SCENE} --draft llama-3.2-1b --p 0.6 --topk 2,2,2 --budget 8 --json").json["methods"]
+    assert not rows["specinfer"]["available"]
+    assert "14 nodes" in rows["specinfer"]["reason"]
+    assert rows["chain"]["available"]
+
+
 @pytest.mark.parametrize("verb", ["plan", "compare"])
 def test_a_slow_baseline_is_said_to_be_one(specplan, verb):
     ran = specplan(f"{verb} --gpu a100 --params 13e9 --p 0.6 --budget 8 --measured-tpot 40ms --json").json

@@ -59,7 +59,7 @@ def asked(
     from ..methods import METHODS
 
     names = tuple(dict.fromkeys(_known(name, METHODS) for name in given.method))
-    _refuse_strays(given, heads, max_rank, METHODS if every and not names else names, families)
+    _refuse_strays(given, heads, max_rank, METHODS if every and not names else names, families, every)
     if given.draft_models not in ("in_turn", "parallel"):
         raise InputError(f"--draft-models {given.draft_models[:30]!r} is not known", hint="one of in_turn, parallel")
     layer, exits = _exits(given.exit_layer)
@@ -87,12 +87,17 @@ def _known(name: str, methods: Sequence[str]) -> str:
 
 
 def _refuse_strays(
-    given: options.Methods, heads: str | None, max_rank: str | None, names: Sequence[str], families: bool
+    given: options.Methods,
+    heads: str | None,
+    max_rank: str | None,
+    names: Sequence[str],
+    families: bool,
+    every: bool,
 ) -> None:
     values = {**vars(given), "heads": None if families else heads, "max_rank": None if families else max_rank}
     for key, (option, methods) in OF_METHOD.items():
         if values[key] is not None and not set(methods) & set(names):
-            also = " or --families" if key in ("heads", "max_rank") else ""
+            also = " or --families" if key in ("heads", "max_rank") and not every else ""
             raise InputError(
                 f"{option} goes with --method {' or '.join(methods)}{also}", hint=f"add --method {methods[0]}"
             )
@@ -239,7 +244,7 @@ class Builder:
 
     def _headed(self) -> dict[str, Any]:
         topk = self.asked.topk
-        if topk is not None and len(topk) > 1 and "specinfer" not in self.asked.names:
+        if topk is not None and len(topk) > 1 and self.asked.names and "specinfer" not in self.asked.names:
             raise InputError("--topk with several numbers is SpecInfer's", hint="--topk 8, or --method specinfer")
         tp = self.options.draft_tp
         return {

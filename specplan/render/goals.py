@@ -54,7 +54,8 @@ def _burst_table(found: Deadline) -> Table:
     rows.append(("plain decoding", found.plain))
     if found.smallest is not None:
         shape = found.smallest.shape
-        name = "nothing" if not shape.nodes else f"{shape.nodes} nodes, depth {shape.depth}"
+        several = "" if shape.nodes == 1 else "s"
+        name = f"{shape.nodes} node{several}, depth {shape.depth}" if shape.nodes else "plain decoding"
         rows.append((f"smallest in time: {name}", found.smallest.times))
     asked = f"P{100 * found.burst.percentile:g}"
     known = asked in ("P50", "P95", "P99")
