@@ -29,8 +29,10 @@ if TYPE_CHECKING:
     from .optimize import Frontier, best_trees, evaluate, fastest_tree
     from .pass_grid import pass_times
     from .plan import Costs, Limits, Plan, plan
+    from .price import price
     from .roofline import PassTime, PassTimer, Roofline, interval, pass_time, roofline
     from .simulate import simulate
+    from .tail import Burst, cheapest_device, smallest_tree, tail
     from .tree import TokenTree
 
 # public name -> module; imported when first used, so that `import specplan` costs nothing
@@ -48,6 +50,8 @@ _PUBLIC = {
     **dict.fromkeys(("PassTime", "PassTimer", "Roofline", "interval", "pass_time", "roofline"), "roofline"),
     "pass_times": "pass_grid",
     "simulate": "simulate",
+    "price": "price",
+    **dict.fromkeys(("Burst", "cheapest_device", "smallest_tree", "tail"), "tail"),
     "TokenTree": "tree",
 }
 __all__ = sorted([*_PUBLIC, "__version__"])

@@ -5,7 +5,7 @@ from typing import Any
 
 from .. import units
 from ..errors import InputError
-from . import inputs, methods
+from . import chances, methods, pricing, scenes, values
 from .app import Command, new_app
 from .finish import finish
 from .options import Acceptance, Baseline, Compared, Device, Draft, Methods, Output, Shape, Target, Verify, command
@@ -40,26 +40,26 @@ def compare(
     from ..methods import METHODS
     from ..render.compare import compare_answer
 
-    place = inputs.scene(device, target)
+    place = scenes.scene(device, target)
     if verify.verify_curve is None:
         place.require()
-    inputs.say_of_baseline(place, base.measured_tpot)
+    scenes.say_of_baseline(place, base.measured_tpot)
     wanted = methods.asked(how, shape, of.heads, of.max_rank, every=True)
     names = wanted.names or METHODS
     if wanted.stop is not None and len(names) > 1:
         raise InputError("--drafted-per-round is of one method", hint="add that one --method, or use specplan plan")
     methods.rate_of_drafted(place, acceptance, wanted.stop)
-    common = inputs.acceptance(acceptance, shape)
+    common = chances.acceptance(acceptance, shape)
     own = _own(of.acceptance_of, METHODS)
-    tie = 0.01 if shape.tie is None else inputs.share("--tie", shape.tie)
-    most = inputs.read("--budget", shape.budget, units.parse_integer)
-    costs = inputs.costs(place, draft, verify, most=most, drafted=False)
-    limits = inputs.limits(shape, costs, inputs.crossover_width(place))
+    tie = 0.01 if shape.tie is None else values.share("--tie", shape.tie)
+    most = values.read("--budget", shape.budget, units.parse_integer)
+    costs = pricing.costs(place, draft, verify, most=most, drafted=False)
+    limits = pricing.limits(shape, costs, scenes.crossover_width(place))
     if common is not None:
-        inputs.chains_only_if_needed(place, common, limits)
+        chances.chains_only_if_needed(place, common, limits)
     place.inputs.update(
         methods=list(names),
-        acceptance=inputs.described(acceptance, shape),
+        acceptance=chances.described(acceptance, shape),
         acceptance_of=dict(entry.split("=", 1) for entry in of.acceptance_of),
         budget=limits.nodes,
         max_depth=limits.depth,
@@ -101,9 +101,9 @@ def _own(entries: list[str], known: tuple[str, ...]) -> dict[str, Any]:
             raise InputError(
                 f"--acceptance-of {entry[:60]!r} is not METHOD=P or METHOD=FILE", hint="--acceptance-of eagle3=0.75"
             )
-        with inputs.naming("--acceptance-of"):
+        with values.naming("--acceptance-of"):
             own[name] = (
-                Independent(inputs.share("--acceptance-of", value)) if _is_number(value) else read_acceptance(value)
+                Independent(values.share("--acceptance-of", value)) if _is_number(value) else read_acceptance(value)
             )
     return own
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from .. import units
 from ..errors import InputError
-from . import inputs, options
+from . import options, scenes, values
 
 
 @dataclass(frozen=True)
@@ -25,13 +25,13 @@ class Asked:
     priced: bool
 
 
-def asked(place: inputs.Scene, goal: options.Goal, answer: Any, costs: Any, limits: Any, acceptance: Any) -> Asked:
+def asked(place: scenes.Scene, goal: options.Goal, answer: Any, costs: Any, limits: Any, acceptance: Any) -> Asked:
     """The deadline and the price of the recommended shape, beside those of plain decoding."""
     cost = _price(place, goal, answer, costs)
     return Asked(_deadline(place, goal, answer, costs, limits, acceptance), cost, goal.price_per_hour is not None)
 
 
-def _deadline(place: inputs.Scene, goal: options.Goal, answer: Any, costs: Any, limits: Any, acceptance: Any) -> Any:
+def _deadline(place: scenes.Scene, goal: options.Goal, answer: Any, costs: Any, limits: Any, acceptance: Any) -> Any:
     burst = _burst(goal)
     if burst is None:
         return None
@@ -62,10 +62,10 @@ def _burst(goal: options.Goal) -> Any:
         return None
     from ..tail import Burst
 
-    tokens = inputs.positive("--tokens", goal.tokens)
-    deadline_s = inputs.read("--deadline", goal.deadline, units.parse_time)
-    percentile = 0.99 if goal.percentile is None else inputs.read("--percentile", goal.percentile, _percentile)
-    ttft_s = inputs.read("--ttft", goal.ttft, units.parse_time) or 0.0
+    tokens = values.positive("--tokens", goal.tokens)
+    deadline_s = values.read("--deadline", goal.deadline, units.parse_time)
+    percentile = 0.99 if goal.percentile is None else values.read("--percentile", goal.percentile, _percentile)
+    ttft_s = values.read("--ttft", goal.ttft, units.parse_time) or 0.0
     return Burst(tokens, deadline_s, percentile or 0.0, ttft_s)
 
 
@@ -81,8 +81,8 @@ def _percentile(text: str) -> float:
         raise InputError(f"{text[:40]!r} is not a percentile", hint="write 99, 99.9 or p95") from None
 
 
-def _price(place: inputs.Scene, goal: options.Goal, answer: Any, costs: Any) -> Any:
-    an_hour = inputs.read("--price-per-hour", goal.price_per_hour, units.parse_count)
+def _price(place: scenes.Scene, goal: options.Goal, answer: Any, costs: Any) -> Any:
+    an_hour = values.read("--price-per-hour", goal.price_per_hour, units.parse_count)
     if an_hour is not None and not 0 <= an_hour < math.inf:
         raise InputError(f"--price-per-hour {goal.price_per_hour} is negative", hint="--price-per-hour 2.5")
     if an_hour is not None and costs.relative:
@@ -99,7 +99,7 @@ def _price(place: inputs.Scene, goal: options.Goal, answer: Any, costs: Any) -> 
     return price(Rates(speculative, answer.plain.tokens_per_s), devices=devices, price_per_hour=an_hour, watts=watts)
 
 
-def _say_of_price(place: inputs.Scene, an_hour: float, watts: float | None) -> None:
+def _say_of_price(place: scenes.Scene, an_hour: float, watts: float | None) -> None:
     place.inputs["price_per_hour"] = an_hour
     place.assumptions.append(
         (f"price of a device and hour {an_hour:g}, times --tp {place.load.tp}, busy all the time", "--price-per-hour")

@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 
 from ..errors import InputError
-from . import inputs
+from . import values
 from .app import Command, new_app
 from .finish import finish
 from .options import Output, command
@@ -48,7 +48,7 @@ def check(file: Annotated[str, typer.Argument(metavar="FILE", help="A profile of
     from ..hardware import check_hardware
     from ..render.hardware import check_answer
 
-    problems = check_hardware(inputs.read_file("FILE", file), where=file)
+    problems = check_hardware(values.read_file("FILE", file), where=file)
     finish(check_answer(file, problems), output)
     if any(problem.severity == "error" for problem in problems):
         raise typer.Exit(1)

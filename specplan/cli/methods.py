@@ -8,7 +8,7 @@ from typing import Any
 
 from .. import units
 from ..errors import InputError, did_you_mean
-from . import inputs, options
+from . import options, pricing, scenes, values
 
 # Settings that one method alone takes.
 OF_METHOD = {
@@ -63,16 +63,16 @@ def asked(
     if given.draft_models not in ("in_turn", "parallel"):
         raise InputError(f"--draft-models {given.draft_models[:30]!r} is not known", hint="one of in_turn, parallel")
     layer, exits = _exits(given.exit_layer)
-    steps = None if given.steps is None else inputs.positive("--steps", given.steps)
-    share = None if given.proposal_share is None else inputs.share("--proposal-share", given.proposal_share)
+    steps = None if given.steps is None else values.positive("--steps", given.steps)
+    share = None if given.proposal_share is None else values.share("--proposal-share", given.proposal_share)
     return Asked(
         names=names,
-        heads=DEFAULT_HEADS if heads is None else inputs.positive("--heads", heads),
-        max_rank=DEFAULT_MAX_RANK if max_rank is None else inputs.positive("--max-rank", max_rank),
+        heads=DEFAULT_HEADS if heads is None else values.positive("--heads", heads),
+        max_rank=DEFAULT_MAX_RANK if max_rank is None else values.positive("--max-rank", max_rank),
         exit_layer=layer,
         exits=exits,
         steps=steps,
-        topk=None if given.topk is None else tuple(inputs.positive("--topk", part) for part in given.topk.split(",")),
+        topk=None if given.topk is None else tuple(values.positive("--topk", part) for part in given.topk.split(",")),
         parallel=given.draft_models == "parallel",
         stop=_stop(given, shape, steps),
         proposal_share=share,
@@ -108,36 +108,36 @@ def _exits(text: str | None) -> tuple[int | None, dict[int, Any]]:
     if text is None:
         return None, {}
     if ":" not in text:
-        return inputs.positive("--exit-layer", text), {}
+        return values.positive("--exit-layer", text), {}
     from ..acceptance import Chain
 
     exits = {}
     for part in text.split(","):
         layer, _, rate = part.partition(":")
-        exits[inputs.positive("--exit-layer", layer)] = Chain.constant(inputs.share("--exit-layer", rate))
+        exits[values.positive("--exit-layer", layer)] = Chain.constant(values.share("--exit-layer", rate))
     return None, exits
 
 
 def _stop(given: options.Methods, shape: options.Shape, steps: int | None) -> tuple[float, int] | None:
     if given.drafted_per_round is None:
         return None
-    drafted = inputs.read("--drafted-per-round", given.drafted_per_round, units.parse_count)
-    most = steps if shape.k is None else inputs.positive("--k", shape.k)
+    drafted = values.read("--drafted-per-round", given.drafted_per_round, units.parse_count)
+    most = steps if shape.k is None else values.positive("--k", shape.k)
     if most is None:
         raise InputError("--drafted-per-round needs the cap it was measured with", hint="add --k 8, or --steps 8")
     assert drafted is not None
-    with inputs.naming("--drafted-per-round"):
+    with values.naming("--drafted-per-round"):
         from ..methods import keep_rate
 
         keep_rate(drafted, most)
     return drafted, most
 
 
-def rate_of_drafted(place: inputs.Scene, given: options.Acceptance, stop: tuple[float, int] | None) -> None:
+def rate_of_drafted(place: scenes.Scene, given: options.Acceptance, stop: tuple[float, int] | None) -> None:
     """With drafting that stops early the accept rate is over the tokens that were drafted, not over K."""
     if stop is None or given.accept_rate is None:
         return
-    tau = 1 + stop[0] * inputs.share("--accept-rate", given.accept_rate)
+    tau = 1 + stop[0] * values.share("--accept-rate", given.accept_rate)
     place.notes.append(
         f"accept rate {given.accept_rate} of {stop[0]:g} drafted tokens is {tau:.3f} tokens a round, bonus included"
     )
@@ -152,7 +152,7 @@ class Builder:
 
     def __init__(
         self,
-        place: inputs.Scene,
+        place: scenes.Scene,
         costs: Any,
         draft: options.Draft,
         asked: Asked,
@@ -173,7 +173,7 @@ class Builder:
     @property
     def drafts(self) -> list[Any]:
         if self._drafts is None:
-            self._drafts = inputs.drafts(self.place, self.options, self.costs.plain_s)
+            self._drafts = pricing.drafts(self.place, self.options, self.costs.plain_s)
         return self._drafts
 
     def one_draft(self) -> Any:
@@ -251,7 +251,7 @@ class Builder:
             "steps": self.asked.steps,
             "topk": topk[0] if topk is not None and len(topk) == 1 else None,
             "measured": self.timed_draft(),
-            "tp": None if tp is None else inputs.positive("--draft-tp", tp),
+            "tp": None if tp is None else values.positive("--draft-tp", tp),
         }
 
     def _layerskip(self, exit_layer: int | None) -> Any:
@@ -260,7 +260,7 @@ class Builder:
         layer = exit_layer if exit_layer is not None else self.asked.exit_layer
         if layer is None:
             raise Missing("no exit layer given", hint="--exit-layer 8, or rates by layer: --exit-layer 4:0.45,8:0.62")
-        with inputs.naming("--exit-layer"):
+        with values.naming("--exit-layer"):
             return self._within_steps(layerskip(self.setting, exit_layer=layer))
 
     def _ngram(self) -> Any:
@@ -283,7 +283,7 @@ def refuse_deeper(method: Any, shape: options.Shape) -> None:
         ("--max-depth", shape.max_depth, method.max_depth, "levels"),
         ("--max-children", shape.max_children, method.max_children, "children"),
     ):
-        if given is not None and most is not None and inputs.positive(option, given) > most:
+        if given is not None and most is not None and values.positive(option, given) > most:
             raise InputError(
                 f"{option} {given}: {method.name} drafts at most {most} {what} ({method.draft.name})",
                 hint=f"{option} {most} or less"
@@ -300,7 +300,7 @@ def warnings_of(method: Any, acceptance: Any) -> list[str]:
 
 
 def planner(
-    place: inputs.Scene, costs: Any, limits: Any, builder: Builder, tie: float, *, merged: bool = False
+    place: scenes.Scene, costs: Any, limits: Any, builder: Builder, tie: float, *, merged: bool = False
 ) -> Callable[[str, Any], tuple[Any, Any]]:
     """name, acceptance -> (method, plan); for layerskip with rates by exit layer, the best layer's."""
     from ..compare import best_exit, plan_method
@@ -315,7 +315,7 @@ def planner(
             _siblings(limits, acceptance),
             method,
             tie=tie,
-            memory_of=(lambda priced: inputs.memory_of(scene, priced)) if timed else None,  # type: ignore[arg-type, return-value]
+            memory_of=(lambda priced: pricing.memory_of(scene, priced)) if timed else None,  # type: ignore[arg-type, return-value]
             merged=merged,
         )
 
@@ -360,7 +360,7 @@ def exits_or(asked: Asked, acceptance: Any) -> Any:
 
 
 def plan_at(
-    place: inputs.Scene,
+    place: scenes.Scene,
     costs: Any,
     limits: Any,
     draft: options.Draft,
@@ -391,7 +391,7 @@ def plan_at(
     return plan, method_costs(costs, method), within
 
 
-def acceptance_of(place: inputs.Scene, asked: Asked, acceptance: Any) -> Any:
+def acceptance_of(place: scenes.Scene, asked: Asked, acceptance: Any) -> Any:
     """The acceptance over all rounds that the planned method has."""
     layer, share = place.inputs.get("exit_layer"), place.inputs.get("proposal_share")
     if asked.exits and layer is not None:
@@ -403,14 +403,14 @@ def acceptance_of(place: inputs.Scene, asked: Asked, acceptance: Any) -> Any:
     return Mixture((acceptance, Independent(0.0)), (share, 1 - share))
 
 
-def repricer(place: inputs.Scene, draft: options.Draft, asked: Asked, acceptance: Any) -> Any:
+def repricer(place: scenes.Scene, draft: options.Draft, asked: Asked, acceptance: Any) -> Any:
     """Puts the method into the costs of another place (a what-if); None without a method."""
     name = only_one(asked)
     if name is None:
         return None
     from ..compare import method_costs
 
-    def priced(other: inputs.Scene, costs: Any) -> Any:
+    def priced(other: scenes.Scene, costs: Any) -> Any:
         builder = Builder(other, costs, draft, asked, acceptance)
         return method_costs(costs, builder.build(name, exit_layer=place.inputs.get("exit_layer")))
 

@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from . import inputs
+from . import scenes
 from .app import Command, new_app
 from .finish import finish
 from .options import Output, Stored, command
@@ -38,7 +38,7 @@ def show(
     from ..model import load_model
     from ..render.models import show_answer
 
-    model = inputs.with_formats(
+    model = scenes.with_formats(
         load_model(name),
         ("--dtype", stored.dtype),
         ("--weight-bits", stored.weight_bits),

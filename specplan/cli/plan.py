@@ -1,7 +1,7 @@
 """specplan plan"""
 
 from .. import units
-from . import goals, inputs, methods
+from . import chances, goals, methods, pricing, scenes, values
 from .app import Command, new_app
 from .finish import finish
 from .options import Acceptance, Baseline, Device, Draft, Goal, Methods, More, Output, Shape, Target, Verify, command
@@ -37,29 +37,29 @@ def plan(
     from ..plan import plan as make_plan
     from ..render.plan import plan_answer
 
-    batches = inputs.read("--batch", target.batch, units.parse_integers) or [1]
+    batches = values.read("--batch", target.batch, units.parse_integers) or [1]
     target.batch = str(batches[0])
-    place = inputs.scene(device, target)
+    place = scenes.scene(device, target)
     if verify.verify_curve is None:
         place.require()
-    inputs.say_of_baseline(place, base.measured_tpot)
+    scenes.say_of_baseline(place, base.measured_tpot)
     wanted = methods.asked(how, shape, more.heads, more.max_rank, families=more.families)
     name = methods.only_one(wanted)
     methods.rate_of_drafted(place, acceptance, wanted.stop)
-    likely = methods.exits_or(wanted, inputs.acceptance(acceptance, shape))
-    place.inputs["acceptance"] = inputs.described(acceptance, shape)
-    tie = 0.01 if shape.tie is None else inputs.tie(shape.tie)
+    likely = methods.exits_or(wanted, chances.acceptance(acceptance, shape))
+    place.inputs["acceptance"] = chances.described(acceptance, shape)
+    tie = 0.01 if shape.tie is None else values.tie(shape.tie)
 
-    def plan_at(place: inputs.Scene) -> tuple[Plan, Costs, Limits]:
-        most = inputs.read("--budget", shape.budget, units.parse_integer)
-        costs = inputs.costs(place, draft, verify, most=most, drafted=name is None)
-        limits = inputs.limits(shape, costs, inputs.crossover_width(place))
+    def plan_at(place: scenes.Scene) -> tuple[Plan, Costs, Limits]:
+        most = values.read("--budget", shape.budget, units.parse_integer)
+        costs = pricing.costs(place, draft, verify, most=most, drafted=name is None)
+        limits = pricing.limits(shape, costs, scenes.crossover_width(place))
         if likely is not None:
-            limits = inputs.chains_only_if_needed(place, likely, limits)
+            limits = chances.chains_only_if_needed(place, likely, limits)
         place.inputs.update(budget=limits.nodes, max_depth=limits.depth, max_children=limits.children, tie=tie)
         if name is not None:
             return methods.plan_at(place, costs, limits, draft, wanted, likely, tie, shape)
-        return make_plan(likely, costs, limits, tie=tie, memory_of=inputs.memory_of(place, costs)), costs, limits
+        return make_plan(likely, costs, limits, tie=tie, memory_of=pricing.memory_of(place, costs)), costs, limits
 
     answer, costs, limits = plan_at(place)
     stretches = None
@@ -67,13 +67,13 @@ def plan(
         stretches = schedule(sorted(set(batches)), lambda batch: plan_at(place.at_batch(batch))[0])
         place.inputs["batch"] = batches
     if verify.verify_curve is None and answer.recommended is not None:
-        inputs.say_of_attention(place, answer.recommended.width)
+        scenes.say_of_attention(place, answer.recommended.width)
     likely = methods.acceptance_of(place, wanted, likely)
-    extra = inputs.extra(place, more, draft, verify, methods.repricer(place, draft, wanted, likely))
+    extra = pricing.extra(place, more, draft, verify, methods.repricer(place, draft, wanted, likely))
     asked = goals.asked(place, goal, answer, costs, limits, likely)
-    tree = inputs.given_tree(shape, acceptance)
+    tree = chances.given_tree(shape, acceptance)
     given = None if tree is None or likely is None else shape_of(tree, likely, costs)
-    inputs.warn_of_depth(place, tree, likely)
+    chances.warn_of_depth(place, tree, likely)
     finish(
         plan_answer(place, answer, costs, limits, likely, stretches, extra, asked, given),
         output,

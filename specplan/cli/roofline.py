@@ -24,17 +24,17 @@ def roofline(
     """
     from ..render.roofline import roofline_answer
     from ..roofline import roofline_share, rooflines
-    from . import inputs
+    from . import scenes, values
     from .finish import finish
 
-    place = inputs.scene(device, target)
+    place = scenes.scene(device, target)
     place.require()
-    widths = inputs.read("--width", of.width, units.parse_integers) or []
+    widths = values.read("--width", of.width, units.parse_integers) or []
     if min(widths) < 1:
         raise InputError(f"--width {min(widths)} is below 1", hint="the width counts the root: 1 is plain decoding")
-    tpot_s = inputs.read("--measured-tpot", of.measured_tpot, units.parse_time)
+    tpot_s = values.read("--measured-tpot", of.measured_tpot, units.parse_time)
     share = None if tpot_s is None else roofline_share(place.hardware, place.model, tpot_s, load=place.load)
-    rows = {time: rooflines(place.timer(time=time), widths, load=place.load) for time in inputs.TIMES}
-    inputs.say_of_attention(place, max(widths))
+    rows = {time: rooflines(place.timer(time=time), widths, load=place.load) for time in scenes.TIMES}
+    scenes.say_of_attention(place, max(widths))
     place.inputs["width"] = widths if len(widths) > 1 else widths[0]
     finish(roofline_answer(place, rows, tpot_s=tpot_s, share=share), output)

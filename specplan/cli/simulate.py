@@ -2,7 +2,7 @@
 
 from .. import units
 from ..errors import InputError
-from . import inputs
+from . import chances, pricing, values
 from .app import Command, new_app
 from .finish import finish
 from .options import Acceptance, Output, Rounds, Shape, command
@@ -25,16 +25,16 @@ def simulate(acceptance: Acceptance, shape: Shape, played: Rounds, output: Outpu
     from ..render.simulate import simulate_answer
     from ..simulate import simulate as play
 
-    likely = inputs.acceptance(acceptance, shape)
+    likely = chances.acceptance(acceptance, shape)
     if likely is None:
         raise InputError("no acceptance given", hint="--p 0.6, --child-prob 0.6,0.2, --acceptance FILE, ...")
-    tree = inputs.given_tree(shape, acceptance)
+    tree = chances.given_tree(shape, acceptance)
     if tree is None:
-        limits = inputs.limits(shape, None, None)
-        inputs.refuse_unknown_siblings(likely, limits)
+        limits = pricing.limits(shape, None, None)
+        chances.refuse_unknown_siblings(likely, limits)
         tree = best_tree(likely, limits, None).tree
-    rounds = inputs.positive("--rounds", played.rounds)
-    seed = inputs.read("--seed", played.seed, units.parse_integer)
+    rounds = values.positive("--rounds", played.rounds)
+    seed = values.read("--seed", played.seed, units.parse_integer)
     found = play(tree, likely, rounds=rounds, seed=seed or 0)
-    given = {"acceptance": inputs.described(acceptance, shape), "nodes": tree.nodes, "rounds": rounds, "seed": seed}
+    given = {"acceptance": chances.described(acceptance, shape), "nodes": tree.nodes, "rounds": rounds, "seed": seed}
     finish(simulate_answer(tree, likely, found, given), output)

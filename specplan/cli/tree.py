@@ -1,7 +1,7 @@
 """specplan tree"""
 
 from .. import units
-from . import inputs
+from . import chances, pricing, scenes, values
 from .app import Command, new_app
 from .finish import finish
 from .options import Acceptance, Device, Draft, Mask, More, Output, Shape, Target, Verify, command
@@ -32,25 +32,25 @@ def tree(
     """
     from ..render.tree import break_even_answer, sweep_answer, tree_answer
 
-    ps = inputs.read("--p", acceptance.p, units.parse_shares) if acceptance.p and _is_range(acceptance.p) else None
-    likely = None if ps else inputs.acceptance(acceptance, shape)
+    ps = values.read("--p", acceptance.p, units.parse_shares) if acceptance.p and _is_range(acceptance.p) else None
+    likely = None if ps else chances.acceptance(acceptance, shape)
     known = bool(ps) or likely is not None
-    place = inputs.scene(device, target)
-    place.inputs["acceptance"] = inputs.described(acceptance, shape)
-    costs = inputs.costs(place, draft, verify, most=inputs.read("--budget", shape.budget, units.parse_integer))
-    given = inputs.given_tree(shape, acceptance)
-    limits = None if given is not None else inputs.limits(shape, costs, inputs.crossover_width(place))
+    place = scenes.scene(device, target)
+    place.inputs["acceptance"] = chances.described(acceptance, shape)
+    costs = pricing.costs(place, draft, verify, most=values.read("--budget", shape.budget, units.parse_integer))
+    given = chances.given_tree(shape, acceptance)
+    limits = None if given is not None else pricing.limits(shape, costs, scenes.crossover_width(place))
     if limits is not None:
         place.inputs.update(budget=limits.nodes, max_depth=limits.depth, max_children=limits.children)
     if likely is not None:
-        inputs.warn_of_depth(place, given, likely)
+        chances.warn_of_depth(place, given, likely)
         if given is None:
-            inputs.refuse_unknown_siblings(likely, limits)
+            chances.refuse_unknown_siblings(likely, limits)
         answer = tree_answer(
-            place, likely, limits, costs, given, mask=shown.mask, extra=inputs.extra(place, more, draft, verify)
+            place, likely, limits, costs, given, mask=shown.mask, extra=pricing.extra(place, more, draft, verify)
         )
     elif known or costs is None or limits is None:
-        decay = 1.0 if acceptance.decay is None else inputs.share("--decay", acceptance.decay)
+        decay = 1.0 if acceptance.decay is None else values.share("--decay", acceptance.decay)
         answer = sweep_answer(place, ps or TENTHS, limits, costs, given, decay=decay, known=known)
     else:
         answer = break_even_answer(place, limits, costs)

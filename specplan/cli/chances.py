@@ -1,0 +1,178 @@
+"""Acceptance and given trees from the options."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from .. import units
+from ..errors import InputError
+from . import options, scenes, values
+
+
+def acceptance(given: options.Acceptance, shape: options.Shape) -> Any:
+    """The acceptance that the options describe, None when none was given.
+
+    Raises  InputError when two ways are mixed.
+    """
+    ways = {
+        "--p": given.p,
+        "--child-prob": given.child_prob,
+        "--alpha": given.alpha,
+        "--survival": given.survival,
+        "--accept-length": given.accept_length,
+        "--accept-rate": given.accept_rate,
+        "--acceptance": given.acceptance or None,
+    }
+    named = [option for option, value in ways.items() if value is not None]
+    if len(named) > 1:
+        raise InputError(f"{' and '.join(named[:2])} both give the acceptance", hint="leave one of them out")
+    if given.decay is not None and named != ["--p"]:
+        raise InputError("--decay goes with --p", hint="--p 0.6 --decay 0.95")
+    if given.ranked and named != ["--child-prob"]:
+        raise InputError("--ranked goes with --child-prob", hint="--child-prob 0.63,0.11 --ranked")
+    if not named:
+        return None
+    with values.naming(named[0]):
+        found = _measured_under(_acceptance(named[0], given, shape), given)
+    if given.smooth:
+        from ..smooth import smoothed
+
+        found = smoothed(found)
+    return found.assume_ranks() if given.assume_ranks and not found.siblings_known else found
+
+
+def _measured_under(found: Any, given: options.Acceptance) -> Any:
+    """The acceptance with the rule and the temperature that the options state."""
+    if given.rule is not None:
+        from ..acceptance_rules import RULES
+
+        if given.rule not in RULES:
+            raise InputError(f"--rule {given.rule[:40]!r} is not known", hint="one of " + ", ".join(RULES))
+        found = replace(found, rule=given.rule)
+    if given.temperature is not None:
+        temperature = values.read("--temperature", given.temperature, units.parse_count)
+        if temperature is None or temperature < 0:
+            raise InputError(f"--temperature {given.temperature} is below 0", hint="0 is greedy decoding")
+        found = replace(found, temperature=temperature)
+    return found
+
+
+def _acceptance(way: str, given: options.Acceptance, shape: options.Shape) -> Any:
+    from ..acceptance import Chain, Independent, Positional
+
+    if way == "--p":
+        assert given.p is not None
+        decay = 1.0 if given.decay is None else values.share("--decay", given.decay)
+        return Independent(values.share("--p", given.p), decay)
+    if way == "--child-prob":
+        assert given.child_prob is not None
+        row = units.parse_list(given.child_prob)
+        return Positional(tuple(row), scheme="ranked" if given.ranked else "ordered")
+    if way == "--alpha":
+        assert given.alpha is not None
+        return Chain(tuple(units.parse_list(given.alpha)))
+    if way == "--survival":
+        assert given.survival is not None
+        return Chain.from_survival(units.parse_list(given.survival))
+    if way == "--acceptance":
+        return _acceptance_files(given.acceptance)
+    if shape.k is None:
+        raise InputError(f"{way} needs the K it was measured with", hint=f"add --k, such as {way} 2.8 --k 5")
+    k = values.positive("--k", shape.k)
+    if way == "--accept-length":
+        assert given.accept_length is not None
+        return Chain.from_accept_length(units.parse_count(given.accept_length), k=k)
+    assert given.accept_rate is not None
+    return Chain.from_accept_rate(values.share(way, given.accept_rate), k=k)
+
+
+def _acceptance_files(entries: list[str]) -> Any:
+    from ..acceptance import Mixture
+    from ..files import read_acceptance
+
+    parts = [_split_weight(entry) for entry in entries]
+    found = [read_acceptance(path) for path, _ in parts]
+    if len(found) == 1:
+        return found[0]
+    weights = [1.0 if weight is None else weight for _, weight in parts]
+    return Mixture(tuple(found), tuple(w / sum(weights) for w in weights))
+
+
+def _split_weight(entry: str) -> tuple[str, float | None]:
+    path, equals, weight = entry.rpartition("=")
+    if not equals or Path(entry).exists():
+        return entry, None
+    value = values.read("--acceptance", weight, units.parse_share)
+    assert value is not None
+    if value <= 0:
+        raise InputError(
+            f"weight {weight} is not above 0", hint="--acceptance code.json=0.3 --acceptance chat.json=0.7"
+        )
+    return path, value
+
+
+def given_tree(shape: options.Shape, acceptance: options.Acceptance) -> Any:
+    """The tree of --from or the chain of --k, None when neither is asked for.
+
+    With --accept-length and --accept-rate, --k is the K that was measured; the chain of that K is
+    evaluated unless a budget asks for a search.
+    """
+    from ..tree import TokenTree
+
+    if shape.from_ is not None:
+        if shape.k is not None:
+            raise InputError("--from and --k both give the tree", hint="leave one of them out")
+        from ..files import read_tree
+
+        with values.naming("--from"):
+            return read_tree(shape.from_)
+    if shape.k is None or (shape.budget is not None and (acceptance.accept_length or acceptance.accept_rate)):
+        return None
+    return TokenTree.chain(values.positive("--k", shape.k))
+
+
+def warn_of_depth(place: scenes.Scene, tree: Any, acceptance: Any) -> None:
+    """A tree deeper than what was measured: the levels below count as never accepted."""
+    known = None if acceptance is None else acceptance.max_depth
+    if tree is not None and known is not None and tree.depth > known:
+        place.warnings.append(
+            f"the acceptance knows {known} levels, the tree has {tree.depth}: "
+            "deeper tokens are counted as never accepted"
+        )
+
+
+def refuse_unknown_siblings(acceptance: Any, limits: Any) -> None:
+    """Chain data says nothing about siblings: a tree from it is refused."""
+    if not acceptance.siblings_known and limits.children != 1:
+        raise InputError(
+            "chain data says nothing about second-best children, so no tree can be planned from it",
+            hint="--max-children 1 plans a chain, --k K evaluates one, --assume-ranks takes siblings as independent",
+        )
+
+
+def described(given: options.Acceptance, shape: options.Shape) -> dict[str, Any]:
+    """The acceptance options as given."""
+    said = {key: _typed(value) for key, value in vars(given).items() if value not in (None, False, [])}
+    if given.accept_length or given.accept_rate:
+        said["k"] = _typed(shape.k)
+    return said
+
+
+def _typed(value: Any) -> Any:
+    """An option's text as the number that it is, where it is one."""
+    try:
+        return float(value)
+    except (TypeError, ValueError):
+        return value
+
+
+def chains_only_if_needed(place: scenes.Scene, acceptance: Any, limits: Any) -> Any:
+    """Limits that allow chains alone where nothing is known of siblings, with a note."""
+    if acceptance.siblings_known or limits.children == 1:
+        return limits
+    place.notes.append(
+        "chain data says nothing about siblings: only chains are planned; --assume-ranks takes them as independent"
+    )
+    return replace(limits, children=1)

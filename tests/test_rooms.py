@@ -1,0 +1,78 @@
+"""The rooms of the package: a module imports from its own room and from earlier ones, never from later ones.
+
+Lazy imports inside functions count too, since they are dependencies all the same.
+"""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import specplan
+
+PACKAGE = Path(specplan.__file__).parent
+ROOMS = (
+    ("errors", "units"),
+    ("records", "yaml_text"),
+    ("tree",),
+    ("acceptance", "acceptance_rules", "acceptance_files", "smooth"),
+    ("files",),
+    ("curve",),
+    ("hardware", "hardware_files", "hardware_check", "engines"),
+    ("model", "model_files", "weights_files", "hf_config", "hf_families", "hf_fields", "hf_quant"),
+    ("cost",),
+    ("roofline", "pass_grid"),
+    ("rounds", "frontier", "knapsack", "width_search", "families", "optimize"),
+    ("simulate",),
+    ("drafters", "memory"),
+    ("plan",),
+    ("in_stack", "batch", "explain", "tail", "price", "methods", "compare"),
+    ("render",),
+    ("cli",),
+)
+RANK = {module: rank for rank, room in enumerate(ROOMS) for module in room}
+
+
+def room_of(path: Path) -> str:
+    return path.relative_to(PACKAGE).parts[0].removesuffix(".py")
+
+
+def imported(path: Path) -> set[str]:
+    """Top-level modules of the package that this file imports, under TYPE_CHECKING left out."""
+    depth = len(path.relative_to(PACKAGE).parts)
+    found: set[str] = set()
+    stack: list[ast.AST] = [ast.parse(path.read_text(encoding="utf-8"))]
+    while stack:
+        node = stack.pop()
+        if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test):
+            continue
+        if isinstance(node, ast.ImportFrom) and node.level == depth:
+            found |= {node.module.split(".")[0]} if node.module else {alias.name for alias in node.names}
+        stack.extend(ast.iter_child_nodes(node))
+    return found & set(RANK)
+
+
+def test_every_module_has_a_room():
+    modules = {room_of(path) for path in PACKAGE.rglob("*.py")} - {"__init__", "__main__"}
+    assert modules == set(RANK)
+
+
+def test_imports_run_downwards_only():
+    wrong = [
+        f"{path.relative_to(PACKAGE)} imports {name}"
+        for path in PACKAGE.rglob("*.py")
+        if room_of(path) in RANK
+        for name in imported(path)
+        if RANK[name] > RANK[room_of(path)]
+    ]
+    assert wrong == []
+
+
+def test_only_the_command_line_and_the_output_print_or_read_the_environment():
+    for path in PACKAGE.rglob("*.py"):
+        if room_of(path) not in ("cli", "render"):
+            names = [
+                node for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))) if isinstance(node, ast.expr)
+            ]
+            assert not any(isinstance(node, ast.Name) and node.id == "print" for node in names), path
+            assert not any(isinstance(node, ast.Attribute) and node.attr == "environ" for node in names), path
