@@ -569,7 +569,7 @@ def _passes(plt: object, found: Sequence[Outcome], path: Path) -> Path:
 def _stairs(plt: object, all_stacks: Sequence[Stack], path: Path) -> Path:
     own = [s for s in all_stacks if s.name == "Llama-2-13B"]
     shape = 2, (len(own) + 1) // 2
-    figure, grid = plt.subplots(*shape, figsize=(11, 5), sharex=True, sharey=True)  # type: ignore[attr-defined]
+    figure, grid = plt.subplots(*shape, figsize=(11, 5), sharex=True, sharey=True, layout="constrained")  # type: ignore[attr-defined]
     for axes, s in zip(grid.flat, own):
         _, t1, p1 = s.cells[0]
         timer = PassTimer(load_hardware(s.device), load_model("llama-2-13b").with_format("bf16"))
@@ -584,7 +584,8 @@ def _stairs(plt: object, all_stacks: Sequence[Stack], path: Path) -> Path:
 
 
 def _save(plt: object, figure: object, path: Path) -> Path:
-    figure.tight_layout()  # type: ignore[attr-defined]
+    if figure.get_layout_engine() is None:  # type: ignore[attr-defined]
+        figure.tight_layout()  # type: ignore[attr-defined]
     figure.savefig(path, metadata={"Date": None})  # type: ignore[attr-defined]
     plt.close(figure)  # type: ignore[attr-defined]
     return path

@@ -21,6 +21,7 @@ from .units import parse_time
 
 Time = Annotated[float, Limits(ge=0), Quantity(parse_time, "a time")]
 Ratio = Annotated[float, Limits(gt=0, le=4)]
+Rows = Annotated[int, Limits(ge=1, le=1024)]
 
 STORED = ("w16", "w8", "w4")
 """Kinds of weights by stored bits: above 9, above 6 up to 9, up to 6."""
@@ -40,6 +41,13 @@ class Engine(Record):
     latency                    by stored weights: what each matrix kernel costs beside, in place of the profile's
     exponent                   where its matrix kernels are its own: how bytes and FLOP combine, in place of the
                                profile's exponent, tile and steps
+    vector_rows                rows up to which kernels for vectors multiply quantised weights: they read the weights once,
+                               and each row after the first takes its FLOP on the cores that have no matrix units
+    vector                     by kind of device, then by stored weights: what those kernels reach of the fp32 peak of
+                               these cores; weights without an entry are multiplied as the profile says
+    matrix_tile                by kind of device: rows that its matrix kernels, which run above `vector_rows`, round up to
+    per_verification           of the host, for a pass over several tokens a sequence: acceptance, the cache, the next draft
+    per_verified_sequence      of the host, for each sequence of such a pass
     cache_per_query_head       True where attention reads a KV head once for each query head that shares it
     splits_cache               whether verification attention splits the cache over the chip: True, False, or None
                                for what the profile's own measurement says
@@ -59,6 +67,11 @@ class Engine(Record):
     memory: dict[str, dict[str, Ratio]] = field(default_factory=dict)
     latency: dict[str, Time] = field(default_factory=dict)
     exponent: Annotated[float, Limits(ge=1, le=100)] | None = None
+    vector_rows: Rows = 1
+    vector: dict[str, dict[str, Ratio]] = field(default_factory=dict)
+    matrix_tile: dict[str, Rows] = field(default_factory=dict)
+    per_verification: Time = 0.0
+    per_verified_sequence: Time = 0.0
     attention: dict[str, Ratio] = field(default_factory=dict)
     cache_per_query_head: bool = False
     splits_cache: bool | None = None
@@ -76,6 +89,15 @@ class Engine(Record):
         """
         of_kind = self.memory.get(kind) or self.memory.get("any", {})
         return of_kind.get(stored_class(bits), 1.0)
+
+    def vector_share(self, kind: str, bits: float) -> float | None:
+        """What its kernels for few rows of such weights reach of the fp32 peak; None where it has none for them.
+
+        >>> load_engine("vllm").vector_share("gpu", 4.5) is None
+        True
+        """
+        of_kind = self.vector.get(kind) or self.vector.get("any", {})
+        return of_kind.get(stored_class(bits))
 
     def attention_ratio(self, kind: str) -> float:
         """What its attention kernel reaches of the bandwidth, relative to the profile's share."""

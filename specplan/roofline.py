@@ -135,6 +135,7 @@ class PassTimer:
         hardware, model = self.hardware, self.model
         self.efficiencies = {group: _efficiency(hardware, model.format_of(group), self.engine) for group in groups}
         self.clock = 1.0 if hardware.power.clock_share is None else hardware.power.clock_share
+        self.vector_rates = {group: self._vector_rate(model.format_of(group)) for group in groups}
         self.attention = hardware.attention_or_default()
         self.cache_rate = self.attention.memory * self.bandwidth
         if self.engine:
@@ -142,6 +143,12 @@ class PassTimer:
         half, peak = hardware.peak(_HALF)
         self.attention_peak = peak * hardware.efficiency_for(half).compute * self.clock
         self.overhead = hardware.overhead_or_default()
+
+    def _vector_rate(self, fmt: WeightFormat) -> float | None:
+        """FLOP/s of the engine's kernels for few rows of such weights; None where it has none for them."""
+        share = self.engine.vector_share(self.hardware.kind, fmt.bits) if self.engine else None
+        peak = _vector_peak(self.hardware)
+        return None if share is None or peak is None else share * peak * self.clock
 
     def at(self, load: Load) -> PassTime:
         """The pass that `load` describes."""
@@ -225,9 +232,28 @@ class PassTimer:
                 eff.memory * self.bandwidth
             )
         compute = cost.flops / (eff.compute * peak * self.clock)
-        tiled = compute * self.tiles(kernel.rows, eff.tile) * eff.tile / kernel.rows
         fixed = eff.latency + eff.latency_per_input * kernel.inputs
-        return self.norm(memory, tiled, eff.exponent) * self.step(kernel.rows, eff) + fixed, memory, compute
+        whole = self._product(kernel.rows, memory, compute, eff)
+        if (rate := self.vector_rates[group]) is not None:
+            whole = self._by_vectors(kernel, rate, whole, self.norm(memory, compute / kernel.rows, eff.exponent))
+        return whole + fixed, memory, compute
+
+    def _product(self, rows: float, memory: float, compute: float, eff: Efficiency) -> Any:
+        tiled = compute * self.tiles(rows, eff.tile) * eff.tile / rows
+        return self.norm(memory, tiled, eff.exponent) * self.step(rows, eff)
+
+    def _by_vectors(self, kernel: Kernel, rate: float, matrix: Any, one_row: Any) -> Any:
+        """Seconds where few rows are multiplied vector by vector; `matrix` is what the kernels for many rows take.
+
+        The first row's arithmetic hides behind its bytes, each further row's adds. Above the border the engine has
+        changed kernels; where their tile is not known, they take no less than the last of the others.
+        """
+        assert self.engine is not None
+        last = self.engine.vector_rows
+        vectors = one_row + (self.smaller(kernel.rows, last) - 1) * (kernel.cost.flops / kernel.rows / rate)
+        if self.hardware.kind not in self.engine.matrix_tile:
+            matrix = self.larger(matrix, vectors)
+        return (kernel.rows <= last) * vectors + (kernel.rows > last) * matrix
 
     def _attention(self, load: Load) -> tuple[Any, Any, Any]:
         """(whole, reading, multiplying) seconds of attention and recurrent state over all layers."""
@@ -263,6 +289,9 @@ class PassTimer:
             return {"host": self.overhead.per_draft_pass if self.draft else self.overhead.per_pass}
         host = self.engine.per_draft_pass if self.draft else self.engine.per_pass
         terms = {"host": host + self.engine.per_sequence * load.batch}
+        if not self.draft:
+            checking = self.engine.per_verification + self.engine.per_verified_sequence * load.batch
+            terms["host"] = terms["host"] + (load.width > 1) * checking
         if self.engine.launch_per_layer:
             terms["launch"] = self.larger(self.engine.launch_per_layer * self.model.layers - device_s, 0.0)
         return terms
@@ -320,8 +349,20 @@ def _efficiency(hardware: Hardware, fmt: WeightFormat, engine: Engine | None) ->
     if latency is not None:
         own |= {"latency": latency, "latency_per_input": 0.0}
     if engine.exponent is not None:
-        own |= {"exponent": engine.exponent, "tile": 1, "step_rows": (), "step_factors": ()}
+        tile = engine.matrix_tile.get(hardware.kind, 1)
+        own |= {"exponent": engine.exponent, "tile": tile, "step_rows": (), "step_factors": ()}
     return eff.model_copy(update=own)
+
+
+def _vector_peak(hardware: Hardware) -> float | None:
+    """fp32 FLOP/s of the cores outside the matrix units.
+
+    Where a profile states none: half the 16-bit peak on Apple's and consumers' parts, as it is on those that state
+    both; None on others, whose matrix units are 8 to 16 times as fast.
+    """
+    if hardware.compute.fp32 is None and hardware.kind in ("apple", "consumer_gpu"):
+        return hardware.peak(_HALF)[1] / 2
+    return hardware.compute.fp32
 
 
 def _kernel_kind(precision: str, fmt: WeightFormat) -> str:

@@ -1,0 +1,189 @@
+"""Two snapshots of acceptance: what happened between them, and whether the change is more than noise.
+
+    window(earlier, later)    the difference of two sets of counters of one server
+    drift(before, after)      change of the tokens per round, with a test
+    still_best(...)           what the shape in use loses under the newer acceptance
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+
+from .acceptance import Acceptance, Chain, Counts, tau_interval
+from .errors import InputError
+from .plan import Costs, Limits, Shape, best_tree, recommended, shape_of
+from .tree import TokenTree
+
+# Two sided; the usual level of a test.
+LEVEL = 0.05
+
+
+@dataclass(frozen=True)
+class Drift:
+    """Change of the tokens per round.
+
+    before, after   tokens per round of the chain of k
+    window          True when `after` is the difference of two snapshots of one server's counters
+    z, p_value      of the difference, two-sided normal; None without counts
+    significant     p_value below the level, None when it is not known
+    """
+
+    k: int
+    before: float
+    after: float
+    change: float
+    window: bool
+    z: float | None
+    p_value: float | None
+    significant: bool | None
+    level: float
+
+
+def window(earlier: Acceptance, later: Acceptance) -> Chain:
+    """The acceptance of the rounds between two snapshots of one server's counters.
+
+    Raises  InputError where there are no counters, they went backwards, or nothing happened in between.
+
+    >>> def snapshot(n):
+    ...     return Chain((0.5,), counts=Counts(rounds=n, accepted=n / 2, by_depth_rank=(((n / 2, n),),)))
+    >>> window(snapshot(100), snapshot(300)).counts.rounds
+    200
+    """
+    old, new = earlier.counts, later.counts
+    if not (old and new and old.rounds and new.rounds and isinstance(earlier, Chain) and isinstance(later, Chain)):
+        raise InputError("no counters to subtract", hint="two metrics pages with counters, as vLLM has them")
+    rounds, accepted = _less(old.rounds, new.rounds, "rounds"), _less(old.accepted, new.accepted, "accepted tokens")
+    if not rounds:
+        raise InputError("nothing was drafted between the two snapshots", hint="wait longer, or send requests")
+    reached = [
+        _less(a, b, f"position {i}") or 0.0 for i, (a, b) in enumerate(zip(_reached(old), _reached(new)), 1)
+    ] + list(_reached(new)[len(_reached(old)) :])
+    counts = Counts(
+        rounds=rounds,
+        rounds_without_proposal=_less(old.rounds_without_proposal, new.rounds_without_proposal, "idle rounds"),
+        drafted=_less(old.drafted, new.drafted, "drafted tokens"),
+        accepted=accepted,
+        by_depth_rank=_rows(rounds, reached),
+    )
+    return _chain_of(later, counts, rounds, accepted, reached)
+
+
+def _chain_of(later: Chain, counts: Counts, rounds: float, accepted: float | None, reached: list[float]) -> Chain:
+    tau = 1.0 + (sum(reached) if accepted is None else accepted) / rounds
+    drafted = counts.drafted
+    about = {
+        **later.about,
+        "tau": tau,
+        "acceptance_rate": accepted / drafted if drafted and accepted is not None else None,
+        "drafted_per_round": drafted / rounds if drafted else None,
+    }
+    shared = {"counts": counts, "rule": later.rule, "temperature": later.temperature, "about": about}
+    notes = (*later.notes, "the difference of two snapshots")
+    if reached:
+        return Chain.from_survival([min(1.0, count / rounds) for count in reached], notes=notes, **shared)
+    k = later.measured_depth
+    if k is None:
+        return Chain.constant(1.0 - 1.0 / tau, notes=notes, **shared)
+    return Chain.from_accept_length(tau, k, notes=notes, **shared)
+
+
+def _less(old: float | None, new: float | None, what: str) -> float | None:
+    """new - old."""
+    if old is None or new is None:
+        return new
+    if new < old:
+        raise InputError(
+            f"{what} went back from {old:g} to {new:g}",
+            hint="the server was restarted in between, or the order is wrong: earlier first, later second",
+        )
+    return new - old
+
+
+def _reached(counts: Counts) -> list[float]:
+    """Rounds that accepted at least i tokens."""
+    return [row[0][0] for row in counts.by_depth_rank]
+
+
+def _rows(rounds: float, reached: list[float]) -> tuple[tuple[tuple[float, float], ...], ...]:
+    rows, before = [], rounds
+    for count in reached:
+        if before <= 0:
+            break
+        rows.append(((min(count, before), before),))
+        before = count
+    return tuple(rows)
+
+
+def _is_snapshot_pair(before: Acceptance, after: Acceptance) -> bool:
+    """Whether both are counters since the start of a server, as their dialect says."""
+    dialects = {str(found.about.get("dialect", "")) for found in (before, after)}
+    return len(dialects) == 1 and dialects.pop().endswith("-metrics") and None not in (before.counts, after.counts)
+
+
+def drift(before: Acceptance, after: Acceptance, *, k: int | None = None, level: float = LEVEL) -> Drift:
+    """Change of the tokens per round of the chain of k (default: the measured length that both know).
+
+    Two metrics pages are snapshots of one server: what is compared is the first and the rounds between the two.
+    The test takes rounds as independent of each other; rounds of one text resemble each other, so that small changes
+    look surer than they are.
+    Raises  InputError where counters went backwards.
+
+    >>> a, b = (Chain.constant(p, counts=Counts(rounds=5000)) for p in (0.8, 0.7))
+    >>> drift(a, b, k=3).significant
+    True
+    """
+    paired = _is_snapshot_pair(before, after)
+    later: Acceptance = window(before, after) if paired else after
+    length = k or min(_length(before), _length(later))
+    chain = TokenTree.chain(length)
+    old, new = before.tau(chain), later.tau(chain)
+    z = _z(before, later, chain, new - old)
+    p_value = None if z is None else math.erfc(abs(z) / math.sqrt(2.0))
+    significant = None if p_value is None else p_value < level
+    return Drift(length, old, new, new / old - 1.0, paired, z, p_value, significant, level)
+
+
+def _length(acceptance: Acceptance) -> int:
+    """Chain length that was measured."""
+    k = acceptance.about.get("k")
+    known = acceptance.max_depth or getattr(acceptance, "measured_depth", None)
+    return int(known or k or 8)
+
+
+def _z(before: Acceptance, after: Acceptance, chain: TokenTree, change: float) -> float | None:
+    intervals = [tau_interval(found, chain) for found in (before, after)]
+    if None in intervals:
+        return None
+    se = math.sqrt(sum(found.se**2 for found in intervals if found is not None))
+    if se == 0:
+        return 0.0 if change == 0 else math.copysign(math.inf, change)
+    return change / se
+
+
+@dataclass(frozen=True)
+class StillBest:
+    """The shape in use and the one to recommend, both under the newer acceptance.
+
+    loss   share of the tokens per second that the shape in use leaves; below the tie it is still the best
+    """
+
+    used: Shape
+    best: Shape
+    loss: float
+    still: bool
+
+
+def still_best(used: TokenTree, acceptance: Acceptance, limits: Limits, costs: Costs, *, tie: float = 0.01) -> StillBest:
+    """Whether a shape is within `tie` of the best one.
+
+    >>> costs = Costs(verify_s=[0.01] * 9)
+    >>> still_best(TokenTree.chain(1), Chain.constant(0.9), Limits(8, 8, children=1), costs).still
+    False
+    """
+    now = shape_of(used, acceptance, costs)
+    best = recommended(acceptance, best_tree(acceptance, limits, costs), costs, tie)
+    if now.speedup is None or best.speedup is None:
+        raise InputError("no times to compare shapes by", hint="a device and a model, or measured times, are needed")
+    loss = max(0.0, 1.0 - now.speedup / best.speedup)
+    return StillBest(now, best if loss else replace(best), loss, loss <= tie)

@@ -1,0 +1,171 @@
+"""The simplest model that reproduces an acceptance, with its error.
+
+Candidates, simplest first: one rate at every position (independent), a rate that shrinks by a factor a position
+(decaying), two kinds of text with a rate each (mixture), a rate for every position (positional).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from .acceptance import Acceptance, Chain, Independent, Mixture
+from .errors import InputError
+from .tree import TokenTree
+
+# A model whose accepted tokens are off by this share or more is not used without a word.
+TOLERANCE = 0.05
+LONGEST = 16
+
+
+@dataclass(frozen=True)
+class Fit:
+    """A model and how far it is off.
+
+    kind         independent, decaying, mixture or positional
+    p            the rate, None for kinds that have several
+    parameters   of the kind, by name
+    error        largest relative error of the accepted tokens per round, over chains of 1 to the measured length
+    single_p_error  the same for the single rate, whatever kind was taken
+    flagged      whether a single rate is off by the tolerance or more
+    """
+
+    kind: str
+    p: float | None
+    parameters: dict[str, float | list[float]]
+    error: float
+    single_p_error: float
+    flagged: bool
+    model: Acceptance
+
+
+def fit(acceptance: Acceptance, *, tolerance: float = TOLERANCE) -> Fit | None:
+    """The simplest model within `tolerance` of the accepted tokens of every chain up to the measured length.
+
+    Where children are known, the chance that one of b children is accepted is compared too for the single rate.
+    None where nothing but a mean is known: then there is nothing to compare.
+    Raises  InputError for a tolerance that is not above 0.
+
+    >>> found = fit(Chain.from_survival([0.77, 0.45, 0.24]))
+    >>> found.kind, found.flagged, round(found.single_p_error, 2)
+    ('decaying', True, 0.07)
+    """
+    if not tolerance > 0:
+        raise InputError(f"tolerance {tolerance:g} is not above 0", hint="a share such as 0.05")
+    measured = survival_of(acceptance)
+    if len(measured) < 2 and not acceptance.siblings_known:
+        return None
+    single = Independent(_single_p(measured))
+    off = max(_error(measured, survival_of(single, len(measured))), _sibling_error(acceptance, single))
+    for kind, model, parameters in _candidates(measured):
+        error = off if kind == "independent" else _error(measured, survival_of(model, len(measured)))
+        if error < tolerance or kind == "positional":
+            p = single.p if kind == "independent" and isinstance(single.p, float) else None
+            return Fit(kind, p, parameters, error, off, off >= tolerance, model)
+    return None
+
+
+def survival_of(acceptance: Acceptance, length: int | None = None) -> tuple[float, ...]:
+    """P(at least i accepted) of a chain of first children, as long as was measured."""
+    known = acceptance.max_depth or getattr(acceptance, "measured_depth", None) or 1
+    return tuple(acceptance.level_survival(TokenTree.chain(length or min(known, LONGEST))))
+
+
+def _accepted(survival: Sequence[float]) -> Iterator[float]:
+    total = 0.0
+    for value in survival:
+        total += value
+        yield total
+
+
+def _error(measured: Sequence[float], model: Sequence[float]) -> float:
+    pairs = zip(_accepted(measured), _accepted(model))
+    return max((abs(b - a) / a if a else float(b > 1e-12) for a, b in pairs), default=0.0)
+
+
+def _single_p(survival: Sequence[float]) -> float:
+    """The rate whose chain of the measured length accepts as many tokens."""
+    accepted = math.fsum(survival)
+    chain = Chain.from_accept_length(1.0 + accepted, len(survival))
+    return chain.alpha[0]
+
+
+def _sibling_error(acceptance: Acceptance, single: Independent) -> float:
+    """How far the chance that one of b children is accepted is off."""
+    if not acceptance.siblings_known:
+        return 0.0
+    breadth = min(acceptance.breadth(acceptance.start(), 1) or 8, 8)
+    fans = [TokenTree.full(count, 1) for count in range(1, breadth + 1)]
+    pairs = [(acceptance.accepted(fan), single.accepted(fan)) for fan in fans]
+    return max((abs(b - a) / a for a, b in pairs if a > 0), default=0.0)
+
+
+def _candidates(
+    survival: Sequence[float],
+) -> Iterator[tuple[str, Acceptance, dict[str, float | list[float]]]]:
+    p = _single_p(survival)
+    yield "independent", Independent(p), {"p": p}
+    p, decay = _decaying(survival)
+    yield "decaying", Independent(p, decay), {"p": p, "decay": decay}
+    high, low, share = _two_rates(survival)
+    parts = (Independent(high), Independent(low))
+    yield "mixture", Mixture(parts, (share, 1.0 - share)), {"p": [high, low], "weights": [share, 1.0 - share]}
+    chain = Chain.from_survival(_falling(survival))
+    yield "positional", chain, {"alpha": list(chain.alpha)}
+
+
+def _falling(survival: Sequence[float]) -> list[float]:
+    found: list[float] = []
+    for value in survival:
+        found.append(min(value, found[-1]) if found else value)
+    return found
+
+
+def _decaying(survival: Sequence[float]) -> tuple[float, float]:
+    """p d^(i-1) at position i: for every factor the p that accepts as many tokens; the factor that fits best."""
+    best = (math.inf, survival[0], 1.0)
+    for step in range(40, 101):
+        decay = step / 100
+        p = _matching(survival, decay)
+        error = _error(survival, _decayed(p, decay, len(survival)))
+        best = min(best, (error, p, decay))
+    return best[1], best[2]
+
+
+def _decayed(p: float, decay: float, length: int) -> list[float]:
+    values, survival = [], 1.0
+    for i in range(length):
+        survival *= p * decay**i
+        values.append(survival)
+    return values
+
+
+def _matching(survival: Sequence[float], decay: float) -> float:
+    wanted, low, high = math.fsum(survival), 0.0, 1.0
+    for _ in range(40):
+        p = (low + high) / 2
+        if math.fsum(_decayed(p, decay, len(survival))) < wanted:
+            low = p
+        else:
+            high = p
+    return (low + high) / 2
+
+
+def _two_rates(survival: Sequence[float]) -> tuple[float, float, float]:
+    """Two rates and the share of the higher one: least squares in the share, over a grid of rates."""
+    powers = [[(step / 50) ** i for i in range(1, len(survival) + 1)] for step in range(51)]
+    best = (math.inf, 1.0, 0.0, 0.5)
+    for h in range(1, 51):
+        for low in range(h):
+            share = _share(survival, powers[h], powers[low])
+            model = [share * a + (1 - share) * b for a, b in zip(powers[h], powers[low])]
+            best = min(best, (_error(survival, model), h / 50, low / 50, share))
+    return best[1], best[2], best[3]
+
+
+def _share(survival: Sequence[float], high: Sequence[float], low: Sequence[float]) -> float:
+    gaps = [a - b for a, b in zip(high, low)]
+    square = math.fsum(gap * gap for gap in gaps)
+    wanted = math.fsum(gap * (s - b) for gap, s, b in zip(gaps, survival, low))
+    return min(1.0, max(0.0, wanted / square)) if square else 0.5

@@ -1,0 +1,339 @@
+"""Which dialect a file is in, and what it says: the reader for whatever the user has.
+
+    read_any(text)        from text that is in memory
+    read_path(path)       from a file or `-`; logs are streamed, so their size does not matter
+    read_url(url)         from the metrics page of a running server, once or twice
+
+A file is an acceptance document, a table of counts, JSON of a known kind, a torch file of a vector, or lines: a log or
+a metrics page. Lines may stand among others that say nothing; lines of two dialects are refused.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import IO, Any
+
+from ..acceptance import Acceptance
+from ..acceptance_files import DOCUMENT_KEYS, acceptance_from_csv, acceptance_from_document
+from ..errors import EnvironmentProblem, InputError
+from ..files import LARGEST_FILE, parse_json, parse_yaml
+from . import llamacpp, medusa, nvidia, others, sequoia, sglang, trtllm, vllm
+from .prometheus import PageReader
+from .reading import Asked, LineReader, Reading, to_acceptance
+
+PAGES = (
+    vllm.from_page,
+    llamacpp.from_page,
+    others.lmdeploy_page,
+    trtllm.from_page,
+    sglang.from_page,
+    others.tgi_page,
+    others.atom_page,
+)
+
+LINES: dict[str, Callable[[], LineReader]] = {
+    "metrics page": lambda: PageReader(PAGES),
+    "vLLM V1 log": vllm.V1Log,
+    "vLLM V0 log": vllm.V0Log,
+    "SGLang log": sglang.Log,
+    "llama.cpp server log": llamacpp.ServerLog,
+    "llama.cpp speculative log": llamacpp.ExampleLog,
+    "percentages": others.Percentages,
+}
+
+JSONS: dict[str, Callable[[Any], Reading | None]] = {
+    "speculation_profile.json": nvidia.speculation_profile,
+    "acceptance_rate.json": nvidia.acceptance_rate,
+    "vllm bench serve": vllm.bench_serve,
+    "vLLM per-request numbers": vllm.per_request,
+    "SGLang meta_info": sglang.meta_info,
+    "SGLang server info": sglang.server_info,
+    "SGLang bench_speculative": sglang.bench_grid,
+    "SGLang bench_serving": sglang.bench_serving,
+    "TensorRT-LLM statistics": trtllm.iteration_stats,
+    "llama.cpp timings": llamacpp.timings,
+    "aiconfigurator": nvidia.aiconfigurator,
+    "Spec-Bench": others.spec_bench,
+    "EAGLE answers": others.eagle,
+    "LMDeploy spec_info": others.lmdeploy,
+    "MLC-LLM counts": others.mlc,
+    "ATOM mtp_stats": others.atom,
+    "LM Studio statistics": others.lm_studio,
+    "Medusa heads": medusa.head_accuracies,
+    "Sequoia vector": sequoia.from_json,
+    "histogram": others.bare_histogram,
+}
+
+# A line longer than this is no log line.
+LONGEST_LINE = 1_000_000
+_HEAD = 65_536
+_KEY = re.compile(r"[\"']?([A-Za-z_]\w*)[\"']?\s*:(\s|\Z)")
+_YAML_KEYS = frozenset({*DOCUMENT_KEYS, "nextn", "nextn_accepted"})
+
+
+def read_any(
+    text: str, *, where: str, denominator: str | None = None, k: int | None = None, served: str | None = None
+) -> Acceptance:
+    """The acceptance that a text states, whatever its dialect.
+
+    where         file name or option, for messages
+    denominator   drafted or generated: what a bare percentage is a share of
+    k             drafted tokens a round, where the text does not say it
+    served        the model of a metrics page that holds several
+    Raises        InputError with the line, what is wrong and which dialects were tried.
+
+    >>> read_any('{"nextn": 3, "nextn_accepted": 1.9}', where="x.json").about["tau"]
+    2.9
+    """
+    asked = _asked(denominator, k, served)
+    try:
+        return _read_text(text.lstrip("\ufeff"), asked, where)
+    except InputError as error:
+        raise _located(error, where) from None
+
+
+def _asked(denominator: str | None, k: int | None, served: str | None) -> Asked:
+    if denominator not in (None, "drafted", "generated"):
+        raise InputError(f"denominator {str(denominator)[:20]!r} is not known", hint="drafted or generated")
+    return Asked(denominator, k, served)
+
+
+def _located(error: InputError, where: str) -> InputError:
+    message = error.message if error.message.startswith(where) else f"{where}: {error.message}"
+    return InputError(message, hint=error.hint)
+
+
+def _read_text(text: str, asked: Asked, where: str) -> Acceptance:
+    if not text.strip():
+        raise InputError(f"{where}: empty", hint="is it the right file?")
+    if text.lstrip()[:1] in ("{", "["):
+        return _read_json(text, asked, where)
+    found = _document(text, asked, where)
+    return found if found is not None else _read_lines(text.splitlines(), asked, where, head=text[:_HEAD])
+
+
+# ---- documents and tables
+
+
+def _first_line(text: str) -> str:
+    return next((line for line in text.splitlines() if line.strip() and not line.startswith("#")), "")
+
+
+def _document(text: str, asked: Asked, where: str) -> Acceptance | None:
+    """A table of counts or a YAML document, None for neither."""
+    first = _first_line(text)
+    if "," in first and ":" not in first and {"accepted", "trials"} & {c.strip().casefold() for c in first.split(",")}:
+        return acceptance_from_csv(text, where=where)
+    key = _KEY.match(first)
+    if not key or key[1] not in _YAML_KEYS:
+        return None
+    return _from_mapping(parse_yaml(text, where=where), asked, where)
+
+
+def _from_mapping(data: Any, asked: Asked, where: str) -> Acceptance:
+    if isinstance(data, dict) and _is_document(data):
+        return acceptance_from_document(data, where=where)
+    for read in JSONS.values():
+        reading = read(data)
+        if reading is not None:
+            return to_acceptance(reading, asked, source=where)
+    if isinstance(data, dict) and set(DOCUMENT_KEYS) & data.keys():
+        return acceptance_from_document(data, where=where)
+    keys = f" with the keys {', '.join(map(str, data))[:80]}" if isinstance(data, dict) and data else ""
+    raise InputError(f"{where}: JSON{keys} that says nothing of acceptance", hint=f"tried: {', '.join(JSONS)}")
+
+
+def _is_document(data: dict[str, Any]) -> bool:
+    schema = str(data.get("schema", ""))
+    return "kind" in data or schema.startswith("specplan.") or set(data) <= set(DOCUMENT_KEYS)
+
+
+# ---- JSON
+
+
+def _read_json(text: str, asked: Asked, where: str) -> Acceptance:
+    return _from_mapping(_json_lines(text, where) or parse_json(text, where=where), asked, where)
+
+
+def _json_lines(text: str, where: str) -> list[Any] | None:
+    """JSON with one object a line, None where it is one value."""
+    lines = [(at, line) for at, line in enumerate(text.splitlines(), 1) if line.strip()]
+    if len(lines) < 2 or not lines[0][1].rstrip().endswith(("}", "]")) or not lines[1][1].startswith(("{", "[")):
+        return None
+    return [parse_json(line, where=f"{where}:{at}") for at, line in lines]
+
+
+# ---- lines
+
+
+def _read_lines(lines: Iterable[str], asked: Asked, where: str, *, head: str) -> Acceptance:
+    """One pass over the lines; each goes to the readers whose mark it holds."""
+    readers = {name: make() for name, make in LINES.items()}
+    marks = [(mark, name, reader) for name, reader in readers.items() for mark in reader.marks]
+    seen: dict[str, str] = {}
+    for at, line in enumerate(lines, 1):
+        taken = None
+        for mark, name, reader in marks:
+            if mark in line and name != taken:
+                taken = name
+                seen.setdefault(name, f"{where}:{at}")
+                reader.add(line, f"{where}:{at}")
+    found = {name: reading for name, reader in readers.items() if (reading := reader.reading(asked)) is not None}
+    if len(found) > 1:
+        raise _mixed(found, seen, where)
+    if found:
+        return to_acceptance(next(iter(found.values())), asked, source=where)
+    return _nothing(head, asked, where)
+
+
+def _mixed(found: dict[str, Reading], seen: dict[str, str], where: str) -> InputError:
+    (first, _), (second, _) = list(found.items())[:2]
+    return InputError(
+        f"{where}: a {first} ({seen[first]}) and a {second} ({seen[second]}) in one file",
+        hint="give one of them a file of its own",
+    )
+
+
+def _nothing(head: str, asked: Asked, where: str) -> Acceptance:
+    """No line said anything: perhaps it was meant as a document or a table."""
+    first = _first_line(head)
+    if "," in first and ":" not in first:
+        return acceptance_from_csv(head, where=where)
+    if _KEY.match(first) and len(head) < _HEAD:
+        return _from_mapping(parse_yaml(head, where=where), asked, where)
+    raise InputError(
+        f"{where}: nothing that says how much was accepted",
+        hint=f"tried: documents, tables, {', '.join(LINES)}; was speculation on, and its metrics?",
+    )
+
+
+# ---- files and servers
+
+
+def read_path(
+    path: str, *, denominator: str | None = None, k: int | None = None, served: str | None = None
+) -> Acceptance:
+    """The acceptance in a file; `-` is standard input. Logs are read line by line, in constant memory.
+
+    Raises  InputError as `read_any`, also for a file that cannot be read or is binary.
+    """
+    asked = _asked(denominator, k, served)
+    try:
+        if path == "-":
+            import sys
+
+            return _read_stream(sys.stdin.buffer, asked, "standard input")
+        with open(path, "rb") as file:
+            return _read_stream(file, asked, path)
+    except InputError as error:
+        raise _located(error, "standard input" if path == "-" else path) from None
+    except OSError as error:
+        raise InputError(f"{path}: {error.strerror or 'cannot be read'}", hint="check the path") from None
+    except ValueError:
+        raise InputError(f"{path[:60]!r} is not a path", hint="check the path") from None
+
+
+def _read_stream(file: IO[bytes], asked: Asked, where: str) -> Acceptance:
+    head = file.read(_HEAD)
+    if head.startswith(b"PK\x03\x04"):
+        return _torch(head + file.read(LARGEST_FILE), asked, where)
+    if b"\0" in head or head.startswith(b"\x80"):
+        legacy = head.startswith(b"\x80")
+        hint = "a torch file of an old version? save the vector as JSON" if legacy else "a log, JSON, CSV or YAML"
+        raise InputError(f"{where}: binary, not text", hint=hint)
+    start = head.decode("utf-8-sig", errors="replace")
+    if start.lstrip()[:1] in ("{", "[") or len(head) < _HEAD or _document_at(start):
+        rest = file.read(LARGEST_FILE + 1)
+        if len(head) + len(rest) > LARGEST_FILE:
+            raise InputError(f"{where}: larger than 10 MB", hint="JSON and tables of that size are not read")
+        return _read_text(_text(head + rest, where), asked, where)
+    return _read_lines(_lines(head, file, where), asked, where, head=start)
+
+
+def _document_at(start: str) -> bool:
+    first = _first_line(start)
+    key = _KEY.match(first)
+    return bool(key and key[1] in _YAML_KEYS) or first.casefold().startswith(("depth,", "path,"))
+
+
+def _text(data: bytes, where: str) -> str:
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        text = data.decode("utf-8", errors="replace")
+        if text.count("\ufffd") > len(text) // 100 + 8:
+            raise InputError(f"{where}: binary, not text", hint="a log, JSON, CSV or YAML in UTF-8") from None
+        return text
+
+
+def _lines(head: bytes, file: IO[bytes], where: str) -> Iterator[str]:
+    """Lines of what was read already and of the rest."""
+    *whole, partial = head.split(b"\n")
+    at = 0
+    for at, line in enumerate(whole, 1):
+        yield line.decode("utf-8", errors="replace")
+    line = partial + file.readline(LONGEST_LINE)
+    while line:
+        at += 1
+        if len(line) >= LONGEST_LINE or b"\0" in line:
+            raise InputError(f"{where}:{at}: binary, or a line of a megabyte", hint="a log has lines of text")
+        yield line.decode("utf-8", errors="replace").rstrip("\r\n")
+        line = file.readline(LONGEST_LINE)
+
+
+def _torch(data: bytes, asked: Asked, where: str) -> Acceptance:
+    from .torch_file import read_tensors
+
+    found = read_tensors(data, where=where)
+    if isinstance(found, list) and found and all(type(value) in (int, float) for value in found):
+        return to_acceptance(sequoia.vector(found), asked, source=where)
+    if isinstance(found, list) and found and all(_is_table(table) for table in found):
+        return to_acceptance(medusa.hits(found), asked, source=where)
+    raise InputError(
+        f"{where}: tensors of a shape that is not known here",
+        hint="a vector of rates (Sequoia), or one table of hits a head, [positions, ranks] (Medusa)",
+    )
+
+
+def _is_table(given: Any) -> bool:
+    return isinstance(given, Sequence) and bool(given) and isinstance(given[0], list) and not isinstance(given, str)
+
+
+def fetch_page(url: str, *, timeout_s: float = 10.0) -> str:
+    """The text behind a URL, at most 10 MB. The only place that uses the network, and only when asked to.
+
+    Raises  InputError for something that is no http(s) address, EnvironmentProblem when nothing answers.
+    """
+    from http.client import HTTPException
+    from urllib.error import URLError
+    from urllib.request import urlopen
+
+    if not url.startswith(("http://", "https://")):
+        raise InputError(f"{url[:80]!r} is not an http address", hint="http://localhost:8000/metrics")
+    try:
+        with urlopen(url, timeout=timeout_s) as answer:
+            data: bytes = answer.read(LARGEST_FILE + 1)
+    except (URLError, HTTPException, OSError, ValueError) as error:
+        reason = str(getattr(error, "reason", error))[:120]
+        raise EnvironmentProblem(f"{url}: {reason}", hint="is the server up, and is the path right?") from None
+    if len(data) > LARGEST_FILE:
+        raise InputError(f"{url}: larger than 10 MB", hint="is it the metrics page?")
+    return _text(data, url)
+
+
+def read_url(url: str, *, for_s: float | None = None, served: str | None = None, k: int | None = None) -> Acceptance:
+    """The acceptance of a running server: since its start, or of the next `for_s` seconds as a difference.
+
+    Raises  InputError when the page says nothing, has no counters to subtract, or counters went backwards.
+    """
+    first = read_any(fetch_page(url), where=url, served=served, k=k)
+    if for_s is None:
+        return first
+    import time
+
+    from ..drift import window
+
+    time.sleep(for_s)
+    later = read_any(fetch_page(url), where=url, served=served, k=k)
+    return window(first, later)

@@ -1,0 +1,77 @@
+"""Medusa: accuracies of the heads, and the raw table of hits that `heads_accuracy.py` writes."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ..acceptance import to_probabilities
+from ..errors import InputError
+from .reading import Reading
+
+_MEANING = (
+    "accuracy of each head by rank, over all positions; heads are taken as independent of each other: the rate of a "
+    "path is the product along it"
+)
+_HEAD = re.compile(r"(?:medusa_?)?head[ _]?(\d+)\Z", re.IGNORECASE)
+
+
+def head_accuracies(data: Any) -> Reading | None:
+    """`{"heads": [[...], ...]}` or `{"head1": [...], "head2": [...]}`: top-1, top-2, ... accuracies of each head.
+
+    Rising rows are cumulative (top-k), as Medusa prints them; falling ones are shares of each rank.
+    Raises  InputError for a row that is neither.
+
+    >>> head_accuracies({"heads": [[0.5, 0.75], [0.25, 0.375]]}).rows
+    ((0.5, 0.25), (0.25, 0.125))
+    """
+    if not isinstance(data, Mapping):
+        return None
+    heads = data.get("heads", data.get("medusa_heads"))
+    if heads is None:
+        named = {int(match[1]): row for key, row in data.items() if (match := _HEAD.match(str(key)))}
+        heads = [named[i] for i in sorted(named)] if named and len(named) == len(data) else None
+    if not isinstance(heads, list) or not heads or not all(isinstance(row, list) for row in heads):
+        return None
+    if all(isinstance(row, list) and row and isinstance(row[0], list) for row in heads):
+        return hits(heads)
+    rows = tuple(_row(row, f"head {i}") for i, row in enumerate(heads, 1))
+    return Reading("medusa-head-accuracies", _MEANING, rows=rows, scheme="topk", notes=(_two_readings(rows),))
+
+
+def _row(given: Sequence[Any], what: str) -> tuple[float, ...]:
+    row = to_probabilities(given, what)
+    rises = all(a <= b for a, b in itertools.pairwise(row))
+    if len(row) > 1 and rises:
+        return tuple(b - a for a, b in itertools.pairwise((0.0, *row)))
+    if math.fsum(row) > 1 + 1e-6:
+        raise InputError(
+            f"{what}: the ranks add up to {math.fsum(row):.4g}",
+            hint="give top-k accuracies, which rise with k, or the share of each rank, at most 1 in all",
+        )
+    return row
+
+
+def _two_readings(rows: Sequence[Sequence[float]]) -> str:
+    """What a chain of first ranks yields if the accuracies are rates given the earlier heads, and if they are not."""
+    first = [row[0] for row in rows]
+    given = 1.0 + math.fsum(math.prod(first[: i + 1]) for i in range(len(first)))
+    return (
+        f"as rates given that the earlier heads hit, the chain of first ranks yields {given:.2f} tokens a round; as "
+        f"rates of the head and all before it {1 + math.fsum(first):.2f}: the former is taken"
+    )
+
+
+def hits(tables: Sequence[Any]) -> Reading:
+    """One table a head: for every position, whether the candidate of each rank was the token."""
+    pairs = []
+    for number, table in enumerate(tables, 1):
+        if not table or any(not isinstance(row, (list, tuple)) or len(row) != len(table[0]) for row in table):
+            raise InputError(f"head {number}: rows of different lengths", hint="one row a position, one cell a rank")
+        counts = [float(sum(bool(row[rank]) for row in table)) for rank in range(len(table[0]))]
+        pairs.append(tuple((count, float(len(table))) for count in counts))
+    rows = tuple(tuple(count / trials for count, trials in row) for row in pairs)
+    return Reading("medusa-head-hits", _MEANING, rows=rows, pairs=tuple(pairs), scheme="topk", rounds=pairs[0][0][1])

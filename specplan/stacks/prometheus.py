@@ -1,0 +1,180 @@
+"""A page of Prometheus text: the samples that say something of speculation, in one pass.
+
+Grammar: the text exposition format, one sample a line, `name{label="value"} number [timestamp]`.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from ..errors import InputError
+from .reading import Asked, Reading
+
+_SAMPLE = re.compile(r"([A-Za-z_:][\w:]*)\s*(?:\{(.*)\})?\s+(\S+)(?:\s+-?\d+)?\s*\Z")
+_LABEL = re.compile(r'(\w+)="((?:[^"\\]|\\.)*)"')
+_NAME = re.compile(r"[A-Za-z_:][\w:]*(?=[{\s]|\Z)")
+
+Labels = tuple[tuple[str, str], ...]
+
+
+@dataclass
+class Page:
+    """Samples by name; a counter's `_total` is part of its name."""
+
+    samples: dict[str, dict[Labels, float]] = field(default_factory=dict)
+    first: str = ""
+
+    def total(self, name: str, **labels: str) -> float | None:
+        """The sum over all series of that name whose labels agree; with or without `_total`."""
+        found = [
+            value
+            for full in (name, f"{name}_total")
+            for key, value in self.samples.get(full, {}).items()
+            if all(dict(key).get(label) == wanted for label, wanted in labels.items())
+        ]
+        return math.fsum(found) if found else None
+
+    def values(self, name: str, label: str, **labels: str) -> list[str]:
+        """The values that a label takes, in order."""
+        found = {
+            dict(key)[label]
+            for full in (name, f"{name}_total")
+            for key in self.samples.get(full, {})
+            if label in dict(key) and all(dict(key).get(k) == v for k, v in labels.items())
+        }
+        return sorted(found)
+
+    def mean(self, name: str) -> float | None:
+        """The mean over all series of a gauge; 0 and NaN mean that nothing was measured."""
+        found = [value for value in self.samples.get(name, {}).values() if math.isfinite(value) and value > 0]
+        return math.fsum(found) / len(found) if found else None
+
+
+class PageReader:
+    """Collects the samples of a page; the stacks say what they mean."""
+
+    marks: tuple[str, ...] = ("spec_", "tgi_request_skipped", "mtp_average", "generation_tokens", "request_success",
+                              "trtllm_avg_decoded")  # fmt: skip
+
+    def __init__(self, stacks: Sequence[Callable[[Page, Asked], Reading | None]]) -> None:
+        self.page = Page()
+        self.stacks = stacks
+
+    def add(self, line: str, at: str) -> None:
+        name = _NAME.match(line)
+        if not name or not any(mark in name[0] for mark in self.marks):
+            return
+        sample = _SAMPLE.match(line)
+        if not sample:
+            if "{" in line[: name.end() + 1] or ":" in name[0]:
+                raise InputError(f"{at}: the sample {name[0][:60]!r} is cut short", hint="is the page complete?")
+            return
+        self._store(sample, at)
+
+    def _store(self, sample: re.Match[str], at: str) -> None:
+        try:
+            value = float(sample[3])
+        except ValueError:
+            if not sample[2] and ":" not in sample[1]:
+                return  # a sentence that starts with such a word
+            raise InputError(f"{at}: {sample[3][:20]!r} is not a number", hint="is the page complete?") from None
+        labels = tuple(_LABEL.findall(sample[2] or ""))
+        series = self.page.samples.setdefault(sample[1], {})
+        if labels in series:
+            raise InputError(
+                f"{at}: {sample[1]} is there twice", hint="one page a file; two pages of a server: --drift A B"
+            )
+        self.page.first = self.page.first or at
+        series[labels] = value
+
+    def reading(self, asked: Asked) -> Reading | None:
+        found = (read(self.page, asked) for read in self.stacks)
+        return next((reading for reading in found if reading is not None), None)
+
+
+def positions(page: Page, name: str, label: str, **labels: str) -> tuple[float, ...]:
+    """Counters by position from 0 up.
+
+    Raises  InputError when one is missing.
+    """
+    there = page.values(name, label, **labels)
+    if not all(text.isdigit() for text in there):
+        raise InputError(f"{name}: position {there[0][:20]!r}", hint="positions are whole numbers")
+    wanted = sorted(int(text) for text in there)
+    if wanted != list(range(len(wanted))):
+        raise InputError(f"{name}: positions {wanted} have a gap", hint="is the page complete?")
+    return tuple(page.total(name, **labels, **{label: str(i)}) or 0.0 for i in wanted)
+
+
+# What the counters of vLLM mean; llama.cpp and LMDeploy took them over with their names.
+COUNTERS = (
+    "counters since the server started: 1 + accepted / drafts is the tokens per round; a position's rate is the share "
+    "of all drafts in which it and all before it were accepted, not a rate given the ones before"
+)
+
+# Fewer tokens outside of any draft than this share are the first tokens of requests, not rounds without a proposal.
+FIRST_TOKENS = 0.05
+
+
+def read_counters(page: Page, prefix: str, dialect: str, asked: Asked) -> Reading | None:
+    """`PREFIX:spec_decode_num_drafts`, `.._draft_tokens`, `.._accepted_tokens`, `.._accepted_tokens_per_pos`."""
+    base = f"{prefix}:spec_decode_num"
+    if page.total(f"{base}_drafts") is None and page.total(f"{base}_accepted_tokens") is None:
+        return None
+    labels = _of_model(page, f"{base}_drafts", asked)
+    drafts = page.total(f"{base}_drafts", **labels)
+    drafted = page.total(f"{base}_draft_tokens", **labels)
+    accepted = page.total(f"{base}_accepted_tokens", **labels)
+    if drafts is None or accepted is None:
+        missing = "drafts" if drafts is None else "accepted_tokens"
+        raise InputError(f"{base}_{missing} is missing", hint="is the page complete?")
+    reached = positions(page, f"{base}_accepted_tokens_per_pos", "position", **labels)
+    if reached and abs(sum(reached) - accepted) > 0.5 + 1e-6 * accepted:
+        raise InputError(
+            f"{accepted:g} tokens accepted, by position {sum(reached):g}",
+            hint="counters of different runs, or the page was cut",
+        )
+    engines = len(page.values(f"{base}_drafts", "engine", **labels))
+    notes = (f"{engines} engines added up",) if engines > 1 else ()
+    return Reading(
+        dialect,
+        COUNTERS,
+        rounds=drafts,
+        drafted=drafted,
+        accepted=accepted,
+        reached=reached,
+        without=_without(page, prefix, drafts, accepted, labels),
+        k=_most(drafts, drafted, len(reached)),
+        notes=notes,
+    )
+
+
+def _most(drafts: float, drafted: float | None, known: int) -> int | None:
+    return known or (round(drafted / drafts) if drafted and drafts and drafted % drafts == 0 else None)
+
+
+def _of_model(page: Page, name: str, asked: Asked) -> dict[str, str]:
+    """The labels of the model that is meant."""
+    models = page.values(name, "model_name")
+    if asked.served is not None:
+        if asked.served not in models:
+            raise InputError(f"no model {asked.served[:60]!r} in the page", hint=f"there: {', '.join(models)[:200]}")
+        return {"model_name": asked.served}
+    if len(models) > 1:
+        raise InputError(
+            f"{len(models)} models in the page: {', '.join(models)[:200]}", hint=f"--served {models[0][:60]} takes one"
+        )
+    return {}
+
+
+def _without(page: Page, prefix: str, drafts: float, accepted: float, labels: dict[str, str]) -> float:
+    """Rounds in which nothing was drafted: generated tokens that no draft accounts for."""
+    generated = page.total(f"{prefix}:generation_tokens", **labels)
+    if generated is None:
+        return 0.0
+    first = page.total(f"{prefix}:request_success", **labels) or 0.0
+    rest = generated - drafts - accepted - first
+    return rest if rest > FIRST_TOKENS * (drafts + rest) else 0.0

@@ -1,0 +1,109 @@
+"""Tensors of a torch file, read without executing anything in it.
+
+A torch file is a zip of `NAME/data.pkl` and `NAME/data/KEY`. The pickle is read by an unpickler that knows the
+rebuilding of a tensor and the names of the storage types, and refuses every other name.
+"""
+
+from __future__ import annotations
+
+import io
+import pickle
+import struct
+import zipfile
+from typing import Any
+
+from ..errors import InputError
+
+LARGEST = 64 * 2**20
+
+# storage type -> (struct code, bytes an element)
+_STORAGES = {
+    "FloatStorage": ("f", 4),
+    "DoubleStorage": ("d", 8),
+    "HalfStorage": ("e", 2),
+    "LongStorage": ("q", 8),
+    "IntStorage": ("i", 4),
+    "ShortStorage": ("h", 2),
+    "CharStorage": ("b", 1),
+    "ByteStorage": ("B", 1),
+    "BoolStorage": ("?", 1),
+}
+
+
+def read_tensors(data: bytes, *, where: str) -> Any:
+    """What was saved, with tensors as (nested) lists; lists, tuples and mappings of tensors are kept.
+
+    Raises  InputError for anything that is not such a file or holds more than tensors.
+    """
+    try:
+        with zipfile.ZipFile(io.BytesIO(data)) as archive:
+            return _Tensors(archive, where).load()
+    except InputError:
+        raise
+    except Exception as error:
+        raise InputError(
+            f"{where}: not a readable torch file: {type(error).__name__}",
+            hint="save the vector as JSON: json.dump(tensor.tolist(), file)",
+        ) from None
+
+
+class _Tensors:
+    def __init__(self, archive: zipfile.ZipFile, where: str) -> None:
+        self.archive, self.where = archive, where
+        names = [info.filename for info in archive.infolist()]
+        pickles = [name for name in names if name.endswith("data.pkl")]
+        if len(pickles) != 1:
+            raise InputError(f"{where}: a zip, but no torch file", hint="CSV, JSON or a torch file of one vector")
+        if sum(info.file_size for info in archive.infolist()) > LARGEST:
+            raise InputError(f"{where}: larger than 64 MiB", hint="a vector of rates is small: is it a checkpoint?")
+        self.pickle, self.folder = pickles[0], pickles[0][: -len("data.pkl")]
+        order = f"{self.folder}byteorder"
+        self.order = ">" if order in names and archive.read(order).strip() == b"big" else "<"
+
+    def load(self) -> Any:
+        outer = self
+
+        class Only(pickle.Unpickler):
+            def find_class(self, module: str, name: str) -> Any:
+                return outer.known(module, name)
+
+            def persistent_load(self, pid: Any) -> Any:
+                return outer.storage(pid)
+
+        return _plain(Only(io.BytesIO(self.archive.read(self.pickle))).load())
+
+    def known(self, module: str, name: str) -> Any:
+        if (module, name) == ("torch._utils", "_rebuild_tensor_v2"):
+            return _rebuild
+        if module in ("torch", "torch.storage") and name in _STORAGES:
+            return name
+        if (module, name) == ("collections", "OrderedDict"):
+            return dict
+        raise InputError(
+            f"{self.where}: holds more than tensors ({module[:40]}.{name[:40]}), refused",
+            hint="only tensors are read, nothing is executed: save the vector alone",
+        )
+
+    def storage(self, pid: Any) -> tuple[Any, ...]:
+        """('storage', type, key, device, elements)."""
+        if not isinstance(pid, tuple) or len(pid) < 5 or pid[0] != "storage" or pid[1] not in _STORAGES:
+            raise InputError(f"{self.where}: an unknown kind of storage", hint="save the vector as float32 or JSON")
+        code, size = _STORAGES[pid[1]]
+        raw = self.archive.read(f"{self.folder}data/{pid[2]}")
+        count = len(raw) // size
+        return struct.unpack(f"{self.order}{count}{code}", raw[: count * size])
+
+
+def _rebuild(storage: tuple[Any, ...], offset: int, size: tuple[int, ...], stride: tuple[int, ...], *_: Any) -> Any:
+    """A tensor as nested lists."""
+    if not size:
+        return storage[offset]
+    if len(size) > 4 or any(length < 0 for length in size):
+        raise ValueError("shape")
+    return [_rebuild(storage, offset + i * stride[0], size[1:], stride[1:]) for i in range(size[0])]
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {str(key): _plain(item) for key, item in value.items()}
+    return [_plain(item) for item in value] if isinstance(value, (list, tuple)) else value

@@ -1,0 +1,197 @@
+"""vLLM: V1 metrics page, V1 and V0 log lines, `vllm bench serve`, per-request numbers."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from ..errors import InputError
+from .prometheus import Page, read_counters
+from .reading import Asked, Reading, Series, added, histogram, number, objects_with, total
+
+_MARGINAL = (
+    "the rate of a position is the share of rounds in which it and all before it were accepted (survival); their sum "
+    "+ 1 is the mean length, bonus token included; the percentage is accepted over drafted and no probability p"
+)
+
+
+def from_page(page: Page, asked: Asked) -> Reading | None:
+    """The counters of the V1 metrics page."""
+    return read_counters(page, "vllm", "vllm-v1-metrics", asked)
+
+
+class V1Log:
+    """`SpecDecoding metrics: Mean acceptance length: 2.92, ..., Per-position acceptance rate: 0.805, 0.632, ...`.
+
+    A line is a window since the line before; windows are added up by their rounds.
+    """
+
+    marks: tuple[str, ...] = ("SpecDecoding metrics:",)
+    _mean = re.compile(r"Mean acceptance length: ([\d.]+|nan)")
+    _accepted = re.compile(r"Accepted: (\d+) tokens")
+    _drafted = re.compile(r"Drafted: (\d+) tokens")
+    _rates = re.compile(r"Per-position acceptance rate: ([\d.]+(?:, [\d.]+)*)")
+
+    def __init__(self) -> None:
+        self.series = Series()
+        self.sums: list[float] = []
+        self.accepted = self.drafted = 0.0
+        self.counted = True
+
+    def add(self, line: str, at: str) -> None:
+        text = line[line.index(self.marks[0]) :]
+        mean, rates = self._mean.search(text), self._rates.search(text)
+        accepted, drafted = self._accepted.search(text), self._drafted.search(text)
+        if not mean and not rates:
+            raise InputError(f"{at}: the metrics line is cut short", hint="mean length or rates by position are needed")
+        if (mean and mean[1] == "nan") or (drafted and drafted[1] == "0"):
+            return
+        shares = [float(part) for part in rates[1].split(", ")] if rates else []
+        length = float(mean[1]) if mean else 1.0 + sum(shares)
+        if shares and abs(1 + sum(shares) - length) > 0.005 + 0.0005 * len(shares) + 1e-6:
+            raise InputError(
+                f"{at}: a mean length of {length:g}, but the rates by position add up to {1 + sum(shares):.4g}",
+                hint="1 + the sum of the rates is the mean length: is the line complete?",
+            )
+        taken, given = (float(found[1]) if found else None for found in (accepted, drafted))
+        if taken is not None and given is not None and taken > given:
+            raise InputError(f"{at}: {taken:g} accepted of {given:g} drafted", hint="is the line complete?")
+        self._window(length, shares, taken, given)
+
+    def _window(self, length: float, shares: list[float], accepted: float | None, drafted: float | None) -> None:
+        rounds = _rounds(length, shares, accepted, drafted)
+        self.counted = self.counted and rounds is not None
+        weight = 1.0 if rounds is None else rounds
+        self.accepted += accepted or 0.0
+        self.drafted += drafted or 0.0
+        tau = 1.0 + accepted / rounds if rounds and accepted is not None else length
+        self.series.add(tau, weight)
+        self.sums += [0.0] * (len(shares) - len(self.sums))
+        for i, share in enumerate(shares):
+            self.sums[i] += share * weight
+
+    def reading(self, asked: Asked) -> Reading | None:
+        if not self.series.weight:
+            return None
+        survival = tuple(value / self.series.weight for value in self.sums)
+        notes = () if self.counted else ("the lines state no counts: every line weighs the same",)
+        return Reading(
+            "vllm-v1-log",
+            _MARGINAL,
+            tau=self.series.mean,
+            rounds=self.series.weight if self.counted else None,
+            accepted=self.accepted if self.counted else None,
+            drafted=self.drafted if self.counted else None,
+            survival=survival,
+            resolution=0.0005,
+            series=self.series.rows(),
+            notes=notes,
+        )
+
+
+def _rounds(length: float, shares: list[float], accepted: float | None, drafted: float | None) -> float | None:
+    """Rounds of a window: drafted / K where drafts were full, else accepted over the mean accepted.
+
+    Both lie within the print resolution; a whole number is meant.
+    """
+    if accepted is None or drafted is None:
+        return None
+    k = len(shares)
+    if k and (accepted == 0 or drafted % k == 0):
+        full = drafted / k
+        if accepted == 0 or abs(accepted / full - (length - 1)) <= 0.0051:
+            return full
+    mean = sum(shares) or length - 1.0
+    return float(round(accepted / mean)) if mean > 0 and accepted else None
+
+
+class V0Log:
+    """`Speculative metrics: Draft acceptance rate: 0.655, System efficiency: 0.649, ...`; counters since the start."""
+
+    marks: tuple[str, ...] = ("Speculative metrics:",)
+    _fields: Mapping[str, re.Pattern[str]] = {
+        "rate": re.compile(r"Draft acceptance rate: ([\d.]+)"),
+        "efficiency": re.compile(r"System efficiency: ([\d.]+)"),
+        "k": re.compile(r"Number of speculative tokens: (\d+)"),
+        "accepted": re.compile(r"Number of accepted tokens: (\d+)"),
+        "drafted": re.compile(r"Number of draft(?: tokens)?(?: tokens)?: (\d+)"),
+        "emitted": re.compile(r"Number of emitted(?: tokens)?(?: tokens)?: (\d+)"),
+    }
+    meaning = (
+        "the acceptance rate of vLLM V0 also counts positions after a rejection, so it is too high for planning; "
+        "system efficiency = tokens per round / (K + 1), and emitted tokens over rounds are the tokens per round"
+    )
+
+    def __init__(self) -> None:
+        self.last: dict[str, float] = {}
+        self.at = ""
+
+    def add(self, line: str, at: str) -> None:
+        text = line[line.index(self.marks[0]) :]
+        found = {name: float(match[1].rstrip(".")) for name, p in self._fields.items() if (match := p.search(text))}
+        if "efficiency" not in found and "emitted" not in found:
+            raise InputError(f"{at}: the metrics line is cut short", hint="system efficiency or emitted tokens needed")
+        for name in ("drafted", "emitted"):
+            if found.get(name, 0.0) < self.last.get(name, 0.0):
+                raise InputError(
+                    f"{at}: {name} tokens went back from {self.last[name]:g} to {found.get(name, 0.0):g}",
+                    hint="the server was restarted: cut the log there",
+                )
+        self.last, self.at = found, at
+
+    def reading(self, asked: Asked) -> Reading | None:
+        if not self.last:
+            return None
+        k = asked.k or int(self.last.get("k", 0))
+        if not k:
+            raise InputError(f"{self.at}: the number of speculative tokens is missing", hint="add --measured-k K")
+        if not {"drafted", "emitted"} <= self.last.keys():
+            return Reading("vllm-v0-log", self.meaning, tau=self.last["efficiency"] * (k + 1), k=k)
+        rounds, emitted = self.last["drafted"] / k, self.last["emitted"]
+        return Reading(
+            "vllm-v0-log",
+            self.meaning,
+            k=k,
+            rounds=rounds,
+            drafted=self.last["drafted"],
+            accepted=emitted - rounds,
+            tau=emitted / rounds if rounds else None,
+        )
+
+
+def bench_serve(data: Any) -> Reading | None:
+    """`vllm bench serve --save-result`: one JSON object."""
+    found = list(objects_with(data, "spec_decode_acceptance_length"))
+    if not found:
+        return None
+    entry = found[-1]
+    rates = entry.get("spec_decode_per_position_acceptance_rates") or []
+    return Reading(
+        "vllm-bench-serve",
+        _MARGINAL + "; the acceptance rate of this file is in percent",
+        tau=number(entry, "spec_decode_acceptance_length"),
+        rounds=number(entry, "spec_decode_num_drafts"),
+        drafted=number(entry, "spec_decode_draft_tokens"),
+        accepted=number(entry, "spec_decode_accepted_tokens"),
+        survival=tuple(float(rate) for rate in rates),
+        resolution=5e-5,
+        notes=("several results in the file: the last one is taken",) if len(found) > 1 else (),
+    )
+
+
+def per_request(data: Any) -> Reading | None:
+    """`--per-request-spec-decode-metrics`: an object in each response; also AIPerf's record of it."""
+    found = [entry for entry in objects_with(data, "num_spec_steps") if number(entry, "num_spec_steps")]
+    if not found:
+        return None
+    counts = [histogram(entry["acceptance_histogram"]) for entry in found if entry.get("acceptance_histogram")]
+    return Reading(
+        "vllm-per-request",
+        f"{len(found)} requests, weighted by their rounds: a mean of per-request means is another number",
+        rounds=total(found, "num_spec_steps"),
+        drafted=total(found, "num_draft_tokens"),
+        accepted=total(found, "num_accepted_draft_tokens"),
+        k=int(max((number(entry, "num_spec_tokens") or 0 for entry in found), default=0)) or None,
+        histogram=added(counts) if len(counts) == len(found) else (),
+    )
