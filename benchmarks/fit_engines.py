@@ -14,11 +14,15 @@ from collections.abc import Callable, Mapping
 from functools import cache
 
 import numpy as np
-from rows import Row, decode_rows, groups, predicted
+import specdecode
+from rows import Row, decode_rows, groups, predicted, read_table, verify_rows
 from scipy.optimize import least_squares
 
-from specplan.engines import Engine
-from specplan.hardware import Hardware, override
+from specplan.cost import Load
+from specplan.engines import Engine, load_engine
+from specplan.hardware import Hardware, load_hardware, override
+from specplan.model import ModelSpec, load_model
+from specplan.roofline import PassTimer
 
 KINDS = ("gpu", "consumer_gpu", "apple")
 
@@ -100,6 +104,59 @@ def rest(name: str, of: Callable[[Row, float], float]) -> float:
     return statistics.median(of(row, row.seconds - predicted(row, bare)) for row in used)
 
 
+# ---- kernels for few rows, and the host in a round of speculation
+
+
+def with_share(engine: Engine, kind: str, stored: str, share: float) -> Engine:
+    """The engine with another share of the fp32 peak for few rows of such weights."""
+    of_kind = {**engine.vector.get(kind, {}), stored: share}
+    return engine.model_copy(update={"vector": {**engine.vector, kind: of_kind}})
+
+
+def under_a_cap() -> tuple[float, float]:
+    """(share of 4-bit weights on consumers' cards, exponent of the clock under a cap), from speculation at two caps."""
+    engine = load_engine("llama.cpp")
+
+    def residuals(p: np.ndarray) -> np.ndarray:
+        given = {"engine": with_share(engine, "consumer_gpu", "w4", float(np.exp(p[0]))), "exponent": float(p[1])}
+        cells = [cell for group in specdecode.POWER_FITTED for cell in specdecode.power(group, **given)]
+        return np.array([np.log(cell.predicted / cell.printed) for cell in cells])
+
+    found = least_squares(residuals, [np.log(0.3), 1.0])
+    return float(np.exp(found.x[0])), float(found.x[1])
+
+
+def on_m4() -> dict[str, float]:
+    """Shares on Apple's parts: Qwen3-0.6B on M4, a batch of 8 over one of 1, by stored weights."""
+    hardware, engine = load_hardware("m4"), load_engine("llama.cpp")
+    rows = [r for r in read_table("verify_cost.csv") if (r["hardware"], r["model"]) == ("Apple M4", "Qwen3-0.6B")]
+    found: dict[str, list[float]] = {"w16": [], "w4": []}
+    for row in rows:
+        dtype = {"BF16": "bf16", "Q4_0": "q4_0", "Q4_K_M": "q4_k"}[row["dtype"]]
+        model, stored = load_model("qwen3-0.6b").with_format(dtype), "w16" if dtype == "bf16" else "w4"
+
+        def ratio(slowness: float, model: ModelSpec = model, stored: str = stored) -> float:
+            timer = PassTimer(hardware, model, engine=with_share(engine, "apple", stored, 1 / slowness))
+            return timer.seconds(Load(1, 8, 160)) / timer.seconds(Load(1, 1, 160))
+
+        found[stored].append(1 / specdecode.bisected(ratio, float(row["ms_rel_n1"]), 0.25, 50.0))
+    return {stored: statistics.geometric_mean(shares) for stored, shares in found.items()}
+
+
+def on_a100() -> float:
+    """Share of 8-bit weights on data-centre cards: CodeLlama-34B, 2 to 8 tokens over 1."""
+    rows = [row for curve in verify_rows()[0].values() for row in curve if row.source.endswith("#5625")]
+    first, *few = [row for row in rows if row.load.tokens <= 8]
+    engine = load_engine("llama.cpp-no-fa")
+
+    def residuals(p: np.ndarray) -> np.ndarray:
+        given = with_share(engine, "gpu", "w8", float(np.exp(p[0])))
+        base = predicted(first, given) / first.seconds
+        return np.array([np.log(predicted(row, given) / row.seconds / base) for row in few])
+
+    return float(np.exp(least_squares(residuals, [0.0]).x[0]))
+
+
 if __name__ == "__main__":
     print("llama.cpp-no-fa:", {name: round(value, 3) for name, value in llama_cpp().items()})
     launch = rest("transformers", lambda row, left: row.seconds / row.model.layers)
@@ -108,3 +165,11 @@ if __name__ == "__main__":
     print(f"lmdeploy: per_sequence {batched * 1e6:.0f} us")
     for name in ("exllamav2", "mlc", "gpt-fast", "tensorrt-llm"):
         print(f"{name}: a pass leaves {rest(name, lambda row, left: left) * 1e6:.0f} us")
+    share, exponent = under_a_cap()
+    print(f"llama.cpp: vector.consumer_gpu.w4 {share:.3f}; clock under a cap ~ cap^{exponent:.2f}")
+    print("llama.cpp: vector.apple", {stored: round(value, 3) for stored, value in on_m4().items()})
+    print(f"llama.cpp: vector.gpu.w8 {on_a100():.2f}")
+    for group in ("sglang-eagle1", "sglang-eagle3"):
+        halves = [specdecode.host_times(specdecode.runs(group)[i::2]) for i in (0, 1)]
+        times = ", ".join(f"{a * 1e6:.0f} us a round and {b * 1e6:.0f} a sequence" for a, b in halves)
+        print(f"{group}: {times}")

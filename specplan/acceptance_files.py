@@ -23,6 +23,7 @@ from .acceptance import (
     to_values,
     to_whole,
 )
+from .acceptance_rules import RULES
 from .errors import InputError, did_you_mean
 from .tree import Path, read_path
 
@@ -37,7 +38,7 @@ __all__ = [
 
 SCHEMA = "specplan.acceptance/1"
 
-_ENVELOPE = ("schema", "version", "inputs", "assumptions", "notes", "warnings")
+_ENVELOPE = ("schema", "version", "inputs", "assumptions", "notes", "warnings", "drift")
 _SHAPE = (
     "kind", "k", "p", "decay", "child_prob", "scheme", "alpha", "survival", "extends", "measured_depth", "paths",
     "accept_length_by_k", "tau", "acceptance_rate", "components", "weights", "counts", "rule", "temperature",
@@ -110,11 +111,20 @@ def _shared(data: Mapping[str, Any]) -> dict[str, Any]:
     notes = data.get("notes", ())
     return {
         "counts": _counts(data["counts"]) if "counts" in data else None,
-        "rule": str(data["rule"]) if "rule" in data else None,
+        "rule": _rule(data["rule"]) if "rule" in data else None,
         "temperature": None if temperature is None else to_number(temperature, "temperature"),
         "about": {key: data[key] for key in (*_CARRIED, "k", "tau", "acceptance_rate") if key in data},
         "notes": tuple(map(str, notes)) if isinstance(notes, (list, tuple)) else (str(notes),),
     }
+
+
+def _rule(given: Any) -> str:
+    if given not in RULES:
+        known = ", ".join(RULES)
+        raise InputError(
+            f"unknown rule {str(given)[:40]!r}", hint=did_you_mean(str(given), RULES, otherwise=f"known: {known}")
+        )
+    return str(given)
 
 
 def _counts(given: Any) -> Counts:
@@ -212,8 +222,17 @@ def _read_depth_rank(data: Mapping[str, Any], shared: dict[str, Any]) -> Accepta
 
 
 def _rates(counts: Counts | None) -> list[tuple[float, ...]]:
-    rows = counts.by_depth_rank if counts else ()
-    return [tuple(accepted / trials for accepted, trials in row) for row in rows]
+    return [_rate_row(row) for row in (counts.by_depth_rank if counts else ())]
+
+
+def _rate_row(row: Sequence[tuple[float, float]]) -> tuple[float, ...]:
+    """Child probabilities of one depth. A child whose trials are what its elder sibling left (trials less accepted) was
+    tested only after that one's rejection: its share is of the first child's trials."""
+    rates: list[float] = []
+    for rank, (accepted, trials) in enumerate(row):
+        left = row[rank - 1][1] - row[rank - 1][0] if rank else None
+        rates.append(accepted / (row[0][1] if trials == left != row[0][1] else trials))
+    return tuple(rates)
 
 
 def _read_chain(data: Mapping[str, Any], shared: dict[str, Any]) -> Acceptance:
@@ -265,18 +284,32 @@ def _read_paths(data: Mapping[str, Any], shared: dict[str, Any]) -> Acceptance:
 
 
 def _joint(counted: Sequence[tuple[Path, float, float]]) -> tuple[tuple[Path, float], ...]:
-    """Frequencies of whole paths. With unequal trials a child may come out above its parent: it is cut."""
+    """Frequencies of whole paths. Trials that equal the parent's accepted count are of rounds in which it was accepted;
+    all others are rounds. With unequal trials a child may come out above its parent: it is cut."""
     found: dict[Path, float] = {}
+    times = {path: (accepted, trials) for path, accepted, trials in counted}
+    most = max(trials for _, _, trials in counted)
     equal = len({trials for _, _, trials in counted}) == 1
     for path, accepted, trials in sorted(counted, key=lambda entry: (len(entry[0]), entry[0])):
         above = 1.0 if equal else found.get(path[:-1], 1.0)
-        found[path] = min(accepted / trials, above)
+        given = trials != most and trials == times.get(path[:-1], (None, None))[0]
+        found[path] = above * accepted / trials if given else min(accepted / trials, above)
     return tuple(found.items())
+
+
+MOST_NESTED = 8
+
+
+def _nesting(acceptance: Acceptance) -> int:
+    """Levels of mixtures inside mixtures."""
+    return 1 + max(map(_nesting, acceptance.components)) if isinstance(acceptance, Mixture) else 0
 
 
 def _read_mixture(data: Mapping[str, Any], shared: dict[str, Any]) -> Acceptance:
     parts = to_values(_need(data, "components", "mixture"), "components")
     read = [acceptance_from_document(part, where=f"components[{i}]") for i, part in enumerate(parts)]
+    if any(_nesting(part) >= MOST_NESTED for part in read):
+        raise InputError(f"mixtures nested deeper than {MOST_NESTED}", hint="multiply the weights out")
     weights = to_values(data.get("weights", [1.0] * len(read)), "weights")
     return Mixture(tuple(read), tuple(weights), **shared)
 

@@ -93,6 +93,9 @@ class Load:
     def __post_init__(self) -> None:
         for name, least in (("width", 1), ("batch", 1), ("context", 0), ("tp", 1)):
             value = getattr(self, name)
+            if type(value) is not int and hasattr(value, "__index__") and not isinstance(value, bool):
+                value = value.__index__()  # numpy's integers
+                object.__setattr__(self, name, value)
             if isinstance(value, bool) or not isinstance(value, int) or value < least or value > 2**40:
                 raise InputError(
                     f"{name} {value!r} is not a whole number from {least} up",

@@ -119,7 +119,8 @@ def draft_model(
     def seconds(width: int) -> float:
         return timer.seconds(Load(width, batch, context, tp))
 
-    return Draft(model.name, seconds, model=model, tp=tp)
+    curve = timer.curve(Load(1, batch, context, tp))
+    return Draft(model.name, seconds, last=None if curve is None else curve.last, model=model, tp=tp)
 
 
 def several(drafts: Sequence[Draft], *, parallel: bool) -> Draft:

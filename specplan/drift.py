@@ -1,14 +1,14 @@
 """Two snapshots of acceptance: what happened between them, and whether the change is more than noise.
 
-    window(earlier, later)    the difference of two sets of counters of one server
-    drift(before, after)      change of the tokens per round, with a test
-    still_best(...)           what the shape in use loses under the newer acceptance
+window(earlier, later)    the difference of two sets of counters of one server
+drift(before, after)      change of the tokens per round, with a test
+still_best(...)           what the shape in use loses under the newer acceptance
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from .acceptance import Acceptance, Chain, Counts, tau_interval
 from .errors import InputError
@@ -174,7 +174,9 @@ class StillBest:
     still: bool
 
 
-def still_best(used: TokenTree, acceptance: Acceptance, limits: Limits, costs: Costs, *, tie: float = 0.01) -> StillBest:
+def still_best(
+    used: TokenTree, acceptance: Acceptance, limits: Limits, costs: Costs, *, tie: float = 0.01
+) -> StillBest:
     """Whether a shape is within `tie` of the best one.
 
     >>> costs = Costs(verify_s=[0.01] * 9)
@@ -186,4 +188,4 @@ def still_best(used: TokenTree, acceptance: Acceptance, limits: Limits, costs: C
     if now.speedup is None or best.speedup is None:
         raise InputError("no times to compare shapes by", hint="a device and a model, or measured times, are needed")
     loss = max(0.0, 1.0 - now.speedup / best.speedup)
-    return StillBest(now, best if loss else replace(best), loss, loss <= tie)
+    return StillBest(now, best, loss, loss <= tie)

@@ -41,12 +41,12 @@ class Engine(Record):
     latency                    by stored weights: what each matrix kernel costs beside, in place of the profile's
     exponent                   where its matrix kernels are its own: how bytes and FLOP combine, in place of the
                                profile's exponent, tile and steps
-    vector_rows                rows up to which kernels for vectors multiply quantised weights: they read the weights once,
-                               and each row after the first takes its FLOP on the cores that have no matrix units
-    vector                     by kind of device, then by stored weights: what those kernels reach of the fp32 peak of
-                               these cores; weights without an entry are multiplied as the profile says
-    matrix_tile                by kind of device: rows that its matrix kernels, which run above `vector_rows`, round up to
-    per_verification           of the host, for a pass over several tokens a sequence: acceptance, the cache, the next draft
+    vector_rows                rows up to which kernels for vectors multiply quantised weights: they read them once, and
+                               each row after the first takes its FLOP outside the matrix units
+    vector                     by kind of device, then by stored weights: what those kernels reach of the fp32 peak;
+                               weights without an entry are multiplied as the profile says
+    matrix_tile                by kind of device: rows that the matrix kernels above `vector_rows` round up to
+    per_verification           of the host, for a pass over several tokens a sequence: acceptance, cache, next draft
     per_verified_sequence      of the host, for each sequence of such a pass
     cache_per_query_head       True where attention reads a KV head once for each query head that shares it
     splits_cache               whether verification attention splits the cache over the chip: True, False, or None

@@ -6,6 +6,7 @@ by numpy's, and the loads are arrays. Equal to the scalar path to 1e-12.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -38,7 +39,7 @@ def pass_times(
     overlap: float = 0.0,
     time: str = "calibrated",
     draft: bool = False,
-    engine: Engine | None = None,
+    engine: Engine | str | None = None,
     offload: str | None = None,
 ) -> Floats:
     """Seconds of passes; `width`, `batch` and `context` are arrays (or numbers) that broadcast to one shape.
@@ -139,16 +140,17 @@ class _ArrayTimer(PassTimer):
         return found
 
     def _with_curves(self, formula: Floats, width: Any, batch: Any, context: Any, tp: int) -> Floats:
-        """Measured curves in place of the formula where the profile has one."""
+        """Measured curves in place of the formula where the profile has one; NaN past their end."""
         if not self.hardware.curves:
             return formula
         found: Floats = formula.copy()
         places = np.stack([batch, context, width])
         for column in np.unique(places, axis=1).T:
             b, c, w = (int(value) for value in column)
-            curve = self.measured_curve(b, c, tp, w)
+            curve = self.curve(Load(w, b, c, tp))
             if curve is not None:
-                found[(batch == b) & (context == c) & (width == w)] = curve.at(w)
+                known = curve.at(w) if w <= curve.last else math.nan
+                found[(batch == b) & (context == c) & (width == w)] = known
         return found
 
 

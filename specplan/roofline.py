@@ -74,7 +74,7 @@ def pass_time(
     tp: int = 1,
     time: str = "calibrated",
     draft: bool = False,
-    engine: Engine | None = None,
+    engine: Engine | str | None = None,
     offload: str | None = None,
 ) -> PassTime:
     """Seconds of one forward pass over `width` new tokens per sequence.
@@ -113,7 +113,7 @@ class PassTimer:
         *,
         time: str = "calibrated",
         draft: bool = False,
-        engine: Engine | None = None,
+        engine: Engine | str | None = None,
         offload: str | None = None,
     ) -> None:
         if time not in TIMES:
@@ -121,7 +121,12 @@ class PassTimer:
         if offload is not None and offload not in OFFLOADS:
             raise InputError(f"--offload {offload!r} is not known", hint="one of " + ", ".join(OFFLOADS))
         self.hardware, self.model, self.time, self.draft = hardware, model, time, draft
+        if isinstance(engine, str):
+            from .engines import load_engine
+
+            engine = load_engine(engine)
         self.engine, self.offload = engine, offload
+        self._curves: dict[tuple[int, int, int], Curve | None] = {}
         self.bandwidth = hardware.memory.bandwidth
         groups = {linear.group for linear in model.linears}
         self.precisions = {group: hardware.peak(model.format_of(group).multiply_in) for group in groups}
@@ -164,8 +169,10 @@ class PassTimer:
         return float(sum(terms.values()))
 
     def table(self, load: Load, widths: Iterable[int]) -> list[float]:
-        """Seconds of passes that differ in width alone."""
-        return [self.seconds(replace(load, width=width)) for width in widths]
+        """Seconds of passes that differ in width alone; it ends where a measured curve does."""
+        curve = self.curve(load)
+        known = widths if curve is None else [width for width in widths if width <= curve.last]
+        return [self.seconds(replace(load, width=width)) for width in known]
 
     def with_engine(self, engine: Engine | None) -> PassTimer:
         """The same timer for another engine."""
@@ -311,26 +318,54 @@ class PassTimer:
     # ---- measured
 
     def _measured(self, load: Load) -> PassTime | None:
-        """The profile's own curve for this model, dtype, batch and tp, where it has one that is long enough."""
-        curve = self.measured_curve(load.batch, load.context, load.tp, load.width)
+        """The pass by the profile's own curve, where it has one of this model, dtype, batch and tp.
+
+        Raises  InputError past the last measured width: nothing is known there.
+        """
+        curve = self.curve(load)
         if curve is None:
             return None
         seconds, ideal = curve.at(load.width), self._ideal(load)
         memory_s, compute_s = min(seconds, ideal.memory_s), min(seconds, ideal.compute_s)
         return PassTime(load, ideal.cost, memory_s, compute_s, seconds, {"measured": seconds}, measured=True)
 
-    def measured_curve(self, batch: int, context: int, tp: int, width: int) -> Curve | None:
-        """The profile's curve that reaches `width`, of the nearest context; None when there is none."""
+    def curve(self, load: Load) -> Curve | None:
+        """The profile's curve for this batch, tp and the nearest context, None where it has none.
+
+        Where the contexts differ, attention's difference by the formula is added at every width.
+        """
+        if not self.hardware.curves or self.time == "ideal":
+            return None
+        key = load.batch, load.context, load.tp
+        if key not in self._curves:
+            self._curves[key] = self._find_curve(load)
+        return self._curves[key]
+
+    def _find_curve(self, load: Load) -> Curve | None:
         dtype = self.model.formats["default"].name
         fitting = [
             c
             for c in self.hardware.curves
-            if (c.dtype, c.batch, c.tp) == (dtype, batch, tp) and c.points[-1].width >= width and _is_of(c, self.model)
+            if (c.dtype, c.batch, c.tp) == (dtype, load.batch, load.tp) and _is_of(c, self.model)
         ]
         if not fitting or self.offload:
             return None
-        nearest = min(fitting, key=lambda c: abs(c.context - context))
-        return Curve(tuple(p.width for p in nearest.points), tuple(p.ms / 1e3 for p in nearest.points))
+        nearest = min(fitting, key=lambda c: (abs(c.context - load.context), -c.points[-1].width))
+        seconds = [point.ms / 1e3 + self._context_s(load, nearest.context, point.width) for point in nearest.points]
+        return Curve(
+            tuple(point.width for point in nearest.points),
+            tuple(seconds),
+            batch=load.batch,
+            context=nearest.context,
+            where=f"{self.hardware.name}, curve of {self.model.name}",
+        )
+
+    def _context_s(self, load: Load, measured_at: int, width: int) -> float:
+        """What this context costs more than the measured one, by the formula for attention."""
+        if measured_at == load.context:
+            return 0.0
+        here, there = (self._attention(replace(load, width=width, context=c))[0] for c in (load.context, measured_at))
+        return float(here - there)
 
 
 def _pass_cost(model: ModelSpec, load: Load) -> Cost:
@@ -526,7 +561,7 @@ def roofline(
     batch: int = 1,
     tp: int = 1,
     time: str = "ideal",
-    engine: Engine | None = None,
+    engine: Engine | str | None = None,
     offload: str | None = None,
 ) -> Roofline:
     """The roofline of a pass of `width` tokens per sequence.
@@ -547,7 +582,13 @@ def rooflines(timer: PassTimer, widths: Sequence[int], *, load: Load) -> list[Ro
         return timer.at(replace(load, width=width))
 
     first = timed(1)
-    knees = {slower: knee_width(lambda w: timer.seconds(replace(load, width=w)), slower) for slower in (0.1, 0.5)}
+    curve = timer.curve(load)
+    knees = {
+        slower: knee_width(lambda w: timer.seconds(replace(load, width=w)), slower)
+        if curve is None
+        else curve.knee(slower)
+        for slower in (0.1, 0.5)
+    }
     ideal_first = first if timer.time == "ideal" else ideal_pass(timer.hardware, timer.model, replace(load, width=1))
     return [_summary(timer, timed(width), first, ideal_first, knees) for width in widths]
 

@@ -525,3 +525,29 @@ def test_any_text_is_a_table_or_an_input_error(text: str):
 @pytest.mark.parametrize("text", ["0 1", "0-1", "0,1", "[0, 1]", "(0, 1)", "0/1", "0->1"])
 def test_a_path_is_read_in_the_ways_people_write_it(text: str):
     assert parse_path(text) == (0, 1)
+
+
+def test_trials_that_follow_a_rejection_or_an_acceptance_are_read_as_such():
+    siblings = {"kind": "depth_rank", "counts": {"by_depth_rank": [[[600, 1000], [150, 400]]]}}
+    assert acceptance_from_document(siblings).row(1, 2) == pytest.approx((0.6, 0.15))
+    paths = {
+        "kind": "paths",
+        "counts": {
+            "rounds": 1000,
+            "by_path": [
+                {"path": [0], "accepted": 600, "trials": 1000},
+                {"path": [0, 0], "accepted": 300, "trials": 600},
+            ],
+        },
+    }
+    assert acceptance_from_document(paths).tau(TokenTree.chain(2)) == pytest.approx(1.9)
+
+
+def test_a_rule_that_does_not_exist_and_endless_nesting_are_refused():
+    with pytest.raises(InputError, match="zz"):
+        acceptance_from_document({"kind": "independent", "p": 0.5, "rule": "zz"})
+    nested: dict[str, object] = {"kind": "independent", "p": 0.5}
+    for _ in range(50):
+        nested = {"kind": "mixture", "components": [nested], "weights": [1.0]}
+    with pytest.raises(InputError, match="nested"):
+        acceptance_from_document(nested)

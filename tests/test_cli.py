@@ -177,6 +177,29 @@ def test_int4_weights_move_a_quarter_and_the_crossover_falls_to_a_quarter(specpl
     assert four["crossover_tokens"] / half["crossover_tokens"] == pytest.approx(ratio)
 
 
+def test_parts_measured_under_different_rules_are_named(specplan, tmp_path):
+    for name, rule in (("a", "strict"), ("b", "typical")):
+        (tmp_path / name).write_text(json.dumps({"kind": "independent", "p": 0.5, "rule": rule}))
+    ran = specplan(
+        ["tree", "--acceptance", f"{tmp_path}/a=0.3", "--acceptance", f"{tmp_path}/b=0.7", "--budget", "4", "--json"]
+    )
+    assert any("rules of the parts differ: strict, typical" in item["text"] for item in ran.json["assumptions"])
+
+
+def test_typical_acceptance_is_said_not_to_be_lossless(specplan):
+    ran = specplan("tree --child-prob .6,.2 --rule typical --budget 4 --json").json
+    assert any("not lossless" in item["text"] for item in ran["assumptions"])
+
+
+def test_offloading_experts_that_are_not_there_is_refused(refused):
+    assert "no experts" in refused("roofline --gpu rtx-4090 --model llama-2-70b --dtype int4 --offload experts")
+
+
+def test_an_answer_per_second_says_proved(specplan):
+    assert "proved optimal" in specplan("tree --p 0.6 --gpu a100 --model llama-2-13b --draft llama-68m").out
+    assert "optimum is proved" in specplan(PLAN + " --p 0.6").out
+
+
 # ---- curves
 
 

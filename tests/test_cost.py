@@ -214,3 +214,10 @@ def test_a_load_out_of_range_is_an_error_that_names_it(load):
 
 def test_tokens_in_reach_of_a_layer_without_window_are_all():
     assert Attention(1, 8, 8, 64, 64).tokens_in_reach(10**6) == 10**6
+
+
+def test_whole_numbers_of_numpy_are_whole_numbers():
+    import numpy as np
+
+    load = Load(np.int64(3), np.int32(2))
+    assert (load, type(load.width)) == (Load(3, 2), int)

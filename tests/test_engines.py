@@ -260,7 +260,7 @@ def test_arrays_follow_a_measured_curve_where_it_holds():
     measured, model = Hardware.model_validate(data), LLAMA.with_format("bf16")
     found = pass_times(measured, model, width=[1, 4, 8, 9], batch=[1, 1, 1, 1])
     assert found[:3] == pytest.approx([0.010, 0.010 + 0.002 * 3 / 7, 0.012])
-    assert found[3] == pytest.approx(pass_time(A100, model, width=9).pass_s)
+    assert np.isnan(found[3])  # past its end nothing is known
 
 
 def test_arrays_broadcast_and_an_empty_one_gives_an_empty_one():

@@ -27,6 +27,9 @@ ROOMS = (
     ("drafters", "memory"),
     ("plan",),
     ("in_stack", "batch", "explain", "tail", "price", "methods", "compare"),
+    ("fit", "drift"),
+    ("advise",),
+    ("stacks",),
     ("render",),
     ("cli",),
 )

@@ -1,6 +1,6 @@
 """specplan acceptance"""
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -9,7 +9,7 @@ from ..errors import InputError
 from . import chances, values
 from .app import Command, new_app
 from .finish import finish
-from .options import Acceptance, Output, Probs, Shape, command
+from .options import Acceptance, Live, Output, Probs, Shape, command
 
 app = new_app()
 
@@ -20,15 +20,24 @@ def acceptance(
     given: Acceptance,
     shape: Shape,
     probs: Probs,
+    live: Live,
     output: Output,
     files: Annotated[
         list[str],
-        typer.Argument(metavar="[FILE[=WEIGHT]]...", help="Acceptance documents or tables.", show_default=False),
+        typer.Argument(
+            metavar="[FILE[=WEIGHT]]...",
+            help="Logs, metrics pages, benchmark files, tables, documents; - is stdin.",
+            show_default=False,
+        ),
     ] = [],  # noqa: B006
 ) -> None:
-    """What acceptance numbers say, as one document; and what a rule makes of given distributions.
+    """Acceptance from whatever there is, as one document; and what a rule makes of given distributions.
 
     \b
+    specplan acceptance vllm.log
+    specplan acceptance code.log=0.3 chat.log=0.7 --json --out acceptance.json
+    specplan acceptance monday.prom tuesday.prom --drift
+    specplan acceptance --url http://localhost:8000/metrics --for 60s
     specplan acceptance --accept-length 2.8 --k 5
     specplan acceptance counts.csv --json --out acceptance.json
     specplan acceptance --target-probs 0.5,0.3,0.2 --draft-probs 0.4,0.4,0.2 --rule without_replacement
@@ -36,8 +45,11 @@ def acceptance(
     from ..render.acceptance import acceptance_answer, rule_answer
 
     given.acceptance = [*files, *given.acceptance]
+    if live.drift:
+        _drift(given, shape, output)
+        return
     if probs.target_probs is None and probs.draft_probs is None:
-        found = chances.acceptance(given, shape)
+        found = chances.acceptance(given, shape) if live.url is None else _live(live, given)
         if found is None:
             raise InputError(
                 "no acceptance given", hint="a FILE, --accept-length 2.8 --k 5, --target-probs ..., see --help"
@@ -48,9 +60,38 @@ def acceptance(
         raise InputError(
             "--target-probs and --draft-probs go together", hint="--target-probs 0.5,0.3,0.2 --draft-probs 0.4,0.4,0.2"
         )
+    if chances.described(given, shape).keys() - {"rule"}:
+        raise InputError("--target-probs and acceptance options both give the numbers", hint="leave one of them out")
     target = values.read("--target-probs", probs.target_probs, units.parse_list) or []
     draft = values.read("--draft-probs", probs.draft_probs, units.parse_list) or []
     count = len(target) if probs.children is None else values.positive("--children", probs.children)
     epsilon = 0.09 if probs.epsilon is None else values.share("--epsilon", probs.epsilon)
     delta = 0.3 if probs.delta is None else values.share("--delta", probs.delta)
     finish(rule_answer(target, draft, rule=given.rule or "strict", count=count, epsilon=epsilon, delta=delta), output)
+
+
+def _live(live: Live, given: Acceptance) -> Any:
+    """The acceptance of a running server."""
+    from ..stacks.detect import read_url
+
+    if given.acceptance:
+        raise InputError("--url and a file both give the acceptance", hint="leave one of them out")
+    for_s = values.read("--for", live.for_, units.parse_time)
+    hints = chances.hints(given)
+    assert live.url is not None
+    with values.naming("--url"):
+        return read_url(live.url, for_s=for_s, served=hints["served"], k=hints["k"])
+
+
+def _drift(given: Acceptance, shape: Shape, output: Output) -> None:
+    """Two files or snapshots compared."""
+    from ..drift import drift
+    from ..render.drift import drift_answer
+
+    if len(given.acceptance) != 2:
+        raise InputError(
+            f"--drift compares two files, not {len(given.acceptance)}", hint="specplan acceptance A B --drift"
+        )
+    first, second = (chances.from_files([path], given) for path in given.acceptance)
+    k = None if shape.k is None else values.positive("--k", shape.k)
+    finish(drift_answer(drift(first, second, k=k), second, chances.described(given, shape)), output)

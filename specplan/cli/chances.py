@@ -34,6 +34,7 @@ def acceptance(given: options.Acceptance, shape: options.Shape) -> Any:
         raise InputError("--ranked goes with --child-prob", hint="--child-prob 0.63,0.11 --ranked")
     if not named:
         return None
+    _refuse_lone_hints(given)
     with values.naming(named[0]):
         found = _measured_under(_acceptance(named[0], given, shape), given)
     if given.smooth:
@@ -77,7 +78,7 @@ def _acceptance(way: str, given: options.Acceptance, shape: options.Shape) -> An
         assert given.survival is not None
         return Chain.from_survival(units.parse_list(given.survival))
     if way == "--acceptance":
-        return _acceptance_files(given.acceptance)
+        return from_files(given.acceptance, given)
     if shape.k is None:
         raise InputError(f"{way} needs the K it was measured with", hint=f"add --k, such as {way} 2.8 --k 5")
     k = values.positive("--k", shape.k)
@@ -88,16 +89,44 @@ def _acceptance(way: str, given: options.Acceptance, shape: options.Shape) -> An
     return Chain.from_accept_rate(values.share(way, given.accept_rate), k=k)
 
 
-def _acceptance_files(entries: list[str]) -> Any:
+def _refuse_lone_hints(given: options.Acceptance) -> None:
+    """What is said about files needs one."""
+    hints = {"--denominator": given.denominator, "--measured-k": given.measured_k, "--served": given.served}
+    for option, value in hints.items():
+        if value is not None and not given.acceptance:
+            raise InputError(f"{option} says something about a file", hint="add --acceptance FILE")
+
+
+def hints(given: options.Acceptance) -> dict[str, Any]:
+    """What the options say about files, as the readers take it."""
+    k = None if given.measured_k is None else values.positive("--measured-k", given.measured_k)
+    return {"denominator": given.denominator, "k": k, "served": given.served}
+
+
+def from_files(entries: list[str], given: options.Acceptance) -> Any:
+    """The acceptance in a file, in any dialect, or the mixture of several."""
     from ..acceptance import Mixture
-    from ..files import read_acceptance
+    from ..stacks.detect import read_path
 
     parts = [_split_weight(entry) for entry in entries]
-    found = [read_acceptance(path) for path, _ in parts]
+    found = [read_path(path, **hints(given)) for path, _ in parts]
     if len(found) == 1:
         return found[0]
     weights = [1.0 if weight is None else weight for _, weight in parts]
-    return Mixture(tuple(found), tuple(w / sum(weights) for w in weights))
+    total = sum(weights)
+    rules, temperatures = {part.rule for part in found}, {part.temperature for part in found}
+    notes = [
+        f"the {what} of the parts differ: {', '.join(str(value) for value in sorted(map(str, values)))}"
+        for what, values in (("rules", rules), ("temperatures", temperatures))
+        if len(values) > 1
+    ]
+    return Mixture(
+        tuple(found),
+        tuple(weight / total for weight in weights),
+        rule=rules.pop() if len(rules) == 1 else None,
+        temperature=temperatures.pop() if len(temperatures) == 1 else None,
+        notes=tuple(notes),
+    )
 
 
 def _split_weight(entry: str) -> tuple[str, float | None]:

@@ -146,8 +146,16 @@ class Acceptance(Group):
     accept_length: Text = text("--accept-length", "TAU", "Tokens a round, bonus included, measured with --k.")
     accept_rate: Text = text("--accept-rate", "R", "Accepted over drafted tokens, measured with --k.")
     acceptance: list[str] = many(
-        "--acceptance", "FILE[=WEIGHT]", "Acceptance document or table. Repeatable: shares of rounds."
+        "--acceptance",
+        "FILE[=WEIGHT]",
+        "Acceptance document, table, log, metrics page or benchmark file; - is standard input. "
+        "Repeatable: shares of rounds.",
     )
+    denominator: Text = text(
+        "--denominator", "drafted|generated", "What a bare percentage of accepted tokens is a share of."
+    )
+    measured_k: Text = text("--measured-k", "K", "Drafted tokens a round, where the file does not say it.")
+    served: Text = text("--served", "MODEL", "The model of a metrics page that holds several.")
     smooth: bool = flag(
         "--smooth", "Pool child probabilities that rise with the rank (sampling noise) into their mean."
     )
@@ -218,6 +226,27 @@ class Rounds(Group):
     panel = "Simulation"
     rounds: str = text("--rounds", "N", "Rounds to play. Default 1000000.", default="1000000")
     seed: str = text("--seed", "N", "The same seed gives the same rounds. Default 0.", default="0")
+
+
+class Running(Group):
+    """What is measured of the speculation that runs now."""
+
+    panel = "In use"
+    measured_tpot = Pass.measured_tpot
+    measured_spec_tpot: Text = text(
+        "--measured-spec-tpot", "TIME", "Measured time per output token with speculation, as it runs now."
+    )
+    round: Text = text("--round", "TIME", "Measured time of a round: draft, verification and the rest.")
+    before: Text = text("--before", "FILE", "An earlier acceptance: did it change, and was the shape the best then?")
+
+
+class Live(Group):
+    """A running server, and two snapshots."""
+
+    panel = "Acceptance"
+    url: Text = text("--url", "URL", "Read the metrics page of a running server, such as http://localhost:8000/metrics.")
+    for_: Text = text("--for", "TIME", "With --url: read it twice, this long apart, and take the difference.")
+    drift: bool = flag("--drift", "Compare two files, or two snapshots of a server's counters: A B --drift.")
 
 
 class Probs(Group):

@@ -37,13 +37,20 @@ def costs(
         _refuse_lone(place, draft)
         return None
     relative = curve is not None and curve.relative
+    measured = curve
     if curve is not None:
         table = (curve.scaled(1.0) if relative else curve).table()
         plain_s = table[0]
         _say_of_curve(place, curve, most)
     else:
         limit = most or useful_limit(scenes.crossover_width(place) or math.inf, None)
-        table = place.timer().table(place.load, range(1, max(limit, 1) + 2))
+        timer = place.timer()
+        table = timer.table(place.load, range(1, max(limit, 1) + 2))
+        measured = timer.curve(place.load)
+        if measured is not None and len(table) < max(limit, 1) + 1:
+            place.notes.append(
+                f"the profile's curve ends at width {measured.last}: the search stops at {measured.last - 1} nodes"
+            )
         plain_s = table[0]
     proposed = _draft(place, draft, plain_s, relative=relative) if drafted else free_draft()
     overhead_s = _overhead(place, draft, relative)
@@ -67,7 +74,7 @@ def costs(
         draft_shape=draft.draft_shape,
         batch=place.load.batch,
         relative=relative,
-        measured=None if curve is None else frozenset(curve.widths),
+        measured=None if measured is None else frozenset(measured.widths),
     )
 
 

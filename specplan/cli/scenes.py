@@ -99,10 +99,35 @@ def _say_of_times(place: Scene) -> None:
     warning = power_warning(place.hardware)
     if warning is not None:
         place.warnings.append(warning)
+    if place.offload == "experts" and not place.model.is_moe:
+        raise InputError(
+            f"--offload experts: {place.model.name} has no experts", hint="--offload all streams every weight"
+        )
     if place.offload is not None:
         place.assumptions.append((f"offloaded weights ({place.offload}) stream over the host link", "--offload"))
-    if place.time == "ideal":
+    if place.time == "calibrated":
+        _say_of_calibration(place)
+
+
+def _say_of_calibration(place: Scene) -> None:
+    """Where calibrated times come from: a measured curve of the profile, an engine's constants, or a middle of engines."""
+    curve = place.timer().curve(place.load)
+    if curve is not None:
+        load = f"batch {curve.batch}, context {curve.context}"
+        text = f"times measured at {len(curve.widths)} widths, 1 to {curve.last}, {load}"
+        place.assumptions.append((text, f"profile {place.hardware.name}, curves"))
+        if curve.context != place.load.context:
+            place.assumptions.append(
+                ("attention's difference between the contexts is added by the formula", "roofline.py")
+            )
+        if place.engine is not None:
+            place.warnings.append("--engine changes nothing: the profile has measured times of this model")
+        changed = [key for key in place.inputs.get("set", {}) if not key.startswith("curves")]
+        if changed:
+            place.warnings.append(f"--set {changed[0]} changes the ideal times only: the calibrated ones were measured")
         return
+    if place.hardware.curves:
+        place.notes.append("the profile's curves are of another model, dtype, batch or tp: the formula is used")
     if place.engine is None:
         place.assumptions.append(
             ("engine unknown: middle constants of engines that replay graphs", "--engine NAME narrows it")
@@ -228,6 +253,7 @@ def _load_target(result: Scene, target: options.Target, overrides: dict[str, str
     )
     for key, value in overrides.items():
         result.inputs[f"model.{key}"] = value
+        result.assumptions.append((f"model.{key} = {value}", "--set"))
 
 
 def model_of(

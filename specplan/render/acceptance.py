@@ -9,6 +9,7 @@ from ..acceptance import Acceptance, Positional, tau_interval
 from ..acceptance_files import acceptance_document
 from ..acceptance_rules import RULES, child_prob_for
 from ..errors import InputError
+from ..fit import Fit, fit
 from ..tree import TokenTree
 from .output import Answer, Table, document
 from .tree import acceptance_assumptions
@@ -23,6 +24,7 @@ def acceptance_answer(acceptance: Acceptance, given: Mapping[str, Any]) -> Answe
         verdict=_verdict(acceptance),
         document=_document(acceptance, given, assumptions),
         parts=list(_tables(acceptance)),
+        why=[*_source_words(acceptance), *_fit_words(acceptance)],
         assumptions=assumptions,
     )
 
@@ -33,7 +35,43 @@ def _document(
     keys = acceptance_document(acceptance)
     notes = keys.pop("notes")
     keys.pop("schema")
+    keys["fit"] = keys["fit"] or _fit_keys(fit(acceptance))
+    keys["interval"] = keys["interval"] or _interval(acceptance)
+    keys["drift"] = None
     return document("acceptance", inputs=given, assumptions=assumptions, notes=notes, warnings=(), keys=keys)
+
+
+def _fit_keys(found: Fit | None) -> dict[str, Any] | None:
+    if found is None:
+        return None
+    names = ("kind", "p", "error", "parameters", "single_p_error", "flagged")
+    return {name: getattr(found, name) for name in names}
+
+
+def _interval(acceptance: Acceptance) -> Any:
+    return tau_interval(acceptance, TokenTree.chain(_depths(acceptance)[-1]))
+
+
+def _fit_words(acceptance: Acceptance) -> list[str]:
+    """The simplest model that reproduces the numbers, and whether one p would do."""
+    found = fit(acceptance)
+    if found is None:
+        return []
+    if found.kind == "independent":
+        return [f"Fit: one p of {found.p:.3f} reproduces the accepted tokens within {found.error:.1%}."]
+    names = {"decaying": "a p that shrinks with depth", "mixture": "two kinds of text with a p each"}
+    model = names.get(found.kind, "a rate for every position")
+    return [f"Fit: a single p is off by {found.single_p_error:.1%}; {model} is off by {found.error:.1%}."]
+
+
+def _source_words(acceptance: Acceptance) -> list[str]:
+    """Where the numbers come from and what they do not say."""
+    about = acceptance.about
+    if not about.get("dialect"):
+        return []
+    lacking = ", ".join(map(str, about.get("unknown") or ()))
+    said = [f"Read as {about['dialect']}: {acceptance.notes[0]}."]
+    return said + ([f"Not in the source: {lacking}."] if lacking else [])
 
 
 def _depths(acceptance: Acceptance) -> range:
@@ -43,10 +81,22 @@ def _depths(acceptance: Acceptance) -> range:
 def _verdict(acceptance: Acceptance) -> str:
     length = _depths(acceptance)[-1]
     chain = TokenTree.chain(length)
+    tau = acceptance.about.get("tau")
+    if tau is not None and acceptance.about.get("dialect"):
+        length = acceptance.about.get("k")
+        return _measured_verdict(acceptance, float(tau), None if length is None else int(length))
     interval = tau_interval(acceptance, chain)
     between = "" if interval is None else f" ({interval.low:.3f} to {interval.high:.3f})"
     siblings = "" if acceptance.siblings_known else "; nothing is known of second-best children"
     return f"A chain of {length} yields {acceptance.tau(chain):.3f} tokens a round{between}{siblings}."
+
+
+def _measured_verdict(acceptance: Acceptance, tau: float, k: int | None) -> str:
+    """What was measured, with its K."""
+    interval = acceptance.about.get("interval")
+    between = f" ({interval['low']:.3f} to {interval['high']:.3f})" if interval else ""
+    drafted = f" with {k} drafted" if k else ""
+    return f"{tau:.3f} tokens a round{drafted}, the bonus token included{between}; nothing is known of siblings."
 
 
 def _tables(acceptance: Acceptance) -> Iterator[Table]:

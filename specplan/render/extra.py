@@ -61,7 +61,7 @@ def _families_table(found: Mapping[str, Family | None]) -> Table:
             ", ".join(f"{key} {value}" for key, value in family.settings.items()) or _widths(family),
             f"{family.tau:.3f}",
             "-" if family.speedup is None else f"{family.speedup:.3f}",
-            show_share(family.loss, 3),
+            show_share(family.loss if abs(family.loss) > 1e-9 else 0.0, 3),
         )
         for name, family in found.items()
         if family is not None

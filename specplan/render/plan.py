@@ -234,7 +234,9 @@ def _why(answer: Plan, costs: Costs) -> Iterator[str]:
         yield f"The optimum has {best.shape.nodes} nodes; the recommended shape has {fewer} less and loses {lost}."
     if answer.noise > 0.01:
         yield f"The counts leave {answer.noise:.1%} open: shapes that close to the optimum cannot be told apart."
-    if best.optimality != "proved":
+    if best.optimality == "proved":
+        yield "The optimum is proved for these inputs."
+    else:
         yield f"The optimum is not proved: a better shape could gain at most {best.gap:.2%}."
     chain = answer.best_chain
     if chosen.nodes and chain is not None and chain.speedup and chosen.speedup and chosen.depth != chosen.nodes:

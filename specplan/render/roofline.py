@@ -143,13 +143,16 @@ def _widths_table(ideal: Sequence[Roofline], calibrated: Sequence[Roofline]) -> 
 
 def _bound_sentence(place: Any, ideal: Roofline, calibrated: Roofline) -> str:
     memory, compute = show_time(ideal.t_memory_s), show_time(ideal.t_compute_s)
-    moved = f"{show_bytes(ideal.weight_bytes + ideal.kv_bytes)} at {show_bandwidth(place.hardware.memory.bandwidth)}"
+    rate = show_bandwidth(place.hardware.memory.bandwidth)
+    path = f"at {rate}" if place.offload is None else f"at {rate} and over the host link"
+    moved = f"{show_bytes(ideal.weight_bytes + ideal.kv_bytes)} {path}"
+    more = "" if ideal.experts_touched is None else ", as long as they touch no further experts"
     if ideal.bound == "memory":
         idle = show_share(1 - ideal.compute_utilisation)
         return (
             f"Moving {moved} takes {memory}, the arithmetic {compute}: "
             f"the compute units are idle {idle} of an ideal pass, "
-            f"and {max(ideal.headroom_tokens, 0):.0f} more tokens fit in it."
+            f"and {max(ideal.headroom_tokens, 0):.0f} more tokens fit in it{more}."
         )
     return (
         f"The arithmetic takes {compute}, moving {moved} {memory}: past the crossover each token makes the pass longer."

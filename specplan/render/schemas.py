@@ -7,7 +7,9 @@ from typing import Any
 from typing_extensions import TypedDict
 
 from ..acceptance import Interval
+from ..advise import Trial
 from ..batch import Stretch
+from ..drift import Drift
 from ..explain import Ceiling, Moved
 from ..in_stack import Family
 from ..optimize import Candidate
@@ -254,7 +256,76 @@ class SimulateDocument(Common):
     simulated: Simulated
 
 
+class AdviseBreakEven(TypedDict):
+    tau: float
+
+
+class AdviseDocument(Common):
+    """specplan.advise/1: `used` runs now, `change` is what to change to (null: keep, or no acceptance given)."""
+
+    verdict: str | None
+    reason: str
+    tau: float | None
+    round_s: float | None
+    break_even: AdviseBreakEven
+    speedup: float | None
+    interval: list[float] | None
+    loss: float | None
+    used: ComparisonKeys | None
+    change: ComparisonKeys | None
+    measure_next: list[Trial]
+    drift: Drift | None
+    was_best: bool | None
+
+
+class CountsKeys(TypedDict):
+    rounds: float | None
+    rounds_without_proposal: float | None
+    drafted: float | None
+    accepted: float | None
+    by_depth_rank: list[list[list[float]]] | None
+    by_path: list[dict[str, Any]] | None
+
+
+class AcceptanceDocument(Common):
+    """specplan.acceptance/1: what `tree`, `plan`, `compare` and `advise` take as --acceptance."""
+
+    kind: str
+    k: int | None
+    p: float | list[float] | None
+    decay: float | None
+    child_prob: list[float] | list[list[float]] | None
+    scheme: str | None
+    alpha: list[float] | None
+    survival: list[float] | None
+    extends: bool | None
+    measured_depth: int | None
+    paths: list[dict[str, Any]] | None
+    accept_length_by_k: dict[str, float] | None
+    tau: float | None
+    acceptance_rate: float | None
+    components: list[dict[str, Any]] | None
+    weights: list[float] | None
+    counts: CountsKeys | None
+    rule: str | None
+    temperature: float | None
+    accept_length_model: str | None
+    histogram: list[float] | None
+    drafted_per_round: float | None
+    interval: Interval | None
+    workload: str | dict[str, Any] | None
+    by_context: list[dict[str, Any]] | dict[str, Any] | None
+    series: list[dict[str, float]] | None
+    fit: dict[str, Any] | None
+    source: str | None
+    dialect: str | None
+    unknown: list[str] | None
+    drift: Drift | None
+
+
 DOCUMENTS: dict[str, Any] = {
+    "advise": AdviseDocument,
+    "acceptance": AcceptanceDocument,
     "roofline": RooflineDocument,
     "tree": TreeDocument,
     "plan": PlanDocument,

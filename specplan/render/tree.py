@@ -149,6 +149,10 @@ def acceptance_assumptions(acceptance: Any) -> list[tuple[str, str]]:
         said.append(f"positions past {measured} were not measured: the same rate is taken to hold")
     if acceptance.rule is not None:
         said.append(f"measured under the rule {acceptance.rule}; they hold for no other")
+    if acceptance.rule == "typical":
+        said.append(
+            "typical acceptance is not lossless, and siblings may be accepted together: sums over them overcount"
+        )
     if acceptance.temperature is not None:
         said.append(f"measured at temperature {acceptance.temperature:g}")
     return [(text, "acceptance") for text in said]
@@ -225,6 +229,8 @@ def _why(shape: Shape, best: Best | None, costs: Costs | None, interval: Interva
         )
     if best is not None:
         yield _next_node(best, costs)
+        if costs is not None and best.optimality == "proved":
+            yield "The shape is proved optimal for these inputs."
         if best.optimality != "proved":
             yield f"Not proved: a better shape could gain at most {best.gap:.2%}."
 

@@ -270,8 +270,8 @@ def _text(data: bytes, where: str) -> str:
 def _lines(head: bytes, file: IO[bytes], where: str) -> Iterator[str]:
     """Lines of what was read already and of the rest."""
     *whole, partial = head.split(b"\n")
-    at = 0
-    for at, line in enumerate(whole, 1):
+    at = len(whole)
+    for line in whole:
         yield line.decode("utf-8", errors="replace")
     line = partial + file.readline(LONGEST_LINE)
     while line:

@@ -24,9 +24,7 @@ def bare_histogram(data: Any) -> Reading | None:
     if isinstance(data, Mapping) and data and all(str(key).isdigit() for key in data):
         if min(int(key) for key in data) == 1:
             note = "the keys start at 1: they are taken as tokens of the round, the bonus token included"
-            return Reading(
-                "accepted-count-histogram", meaning, histogram=histogram(data, from_one=True), notes=(note,)
-            )
+            return Reading("accepted-count-histogram", meaning, histogram=histogram(data, from_one=True), notes=(note,))
         return Reading("accepted-count-histogram", meaning, histogram=histogram(data))
     if isinstance(data, list) and data and all(type(v) in (int, float) and float(v).is_integer() for v in data):
         return Reading("accepted-count-histogram", meaning, histogram=histogram(data))
@@ -46,8 +44,8 @@ def spec_bench(data: Any) -> Reading | None:
         counts[int(length) - 1] += 1.0
     return Reading(
         "spec-bench",
-        f"{len(choices)} answers: tokens of every step, bonus token included, so the mean accepted tokens of Spec-Bench "
-        "is the tokens per round",
+        f"{len(choices)} answers: tokens of every step, bonus token included, so the mean accepted tokens of "
+        "Spec-Bench is the tokens per round",
         histogram=tuple(counts),
     )
 

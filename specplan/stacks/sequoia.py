@@ -9,7 +9,8 @@ from typing import Any
 from ..acceptance import to_probabilities
 from .reading import Reading
 
-# Entries that add up to 1 within this hold the mass of "no child accepted" as their last (shares of a few hundred rounds).
+# Entries that add up to 1 within this hold the mass of "no child accepted" as their last: the writer that keeps it
+# and the one that does not differ in nothing else.
 WHOLE = 1e-3
 
 

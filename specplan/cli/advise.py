@@ -1,0 +1,133 @@
+"""specplan advise"""
+
+from typing import Any
+
+from .. import units
+from ..errors import InputError
+from . import chances, options, pricing, scenes, values
+from .app import Command, new_app
+from .finish import finish
+from .options import Acceptance, Device, Draft, Output, Running, Shape, Target, Verify, command
+
+app = new_app()
+
+
+@app.command(cls=Command)
+@command
+def advise(
+    device: Device,
+    target: Target,
+    running: Running,
+    draft: Draft,
+    acceptance: Acceptance,
+    shape: Shape,
+    verify: Verify,
+    output: Output,
+) -> None:
+    """Keep the speculation that is running, change its shape, or turn it off; and what to measure next.
+
+    \b
+    specplan advise --k 5 --accept-length 2.8 --measured-tpot 25ms --measured-spec-tpot 14ms
+    specplan advise --gpu h100 --model llama-3-70b --tp 4 --draft llama-3.2-1b --k 5 --acceptance metrics.txt
+
+    What runs now is --k K or --from FILE, else the length that the acceptance was measured with. Times come from a
+    device, a model and a draft, or are measured: plain decoding, and the round or the time per token in use.
+    """
+    from ..advise import advise as judge
+    from ..drift import drift, still_best
+    from ..render.advise import advise_answer
+
+    place = scenes.scene(device, target)
+    likely = chances.acceptance(acceptance, shape)
+    used = _in_use(shape, likely)
+    place.inputs["acceptance"] = chances.described(acceptance, shape)
+    tie = 0.01 if shape.tie is None else values.tie(shape.tie)
+    costs = _measured(place, running, used, likely) or _planned(place, running, draft, verify, used)
+    limits = pricing.limits(shape, costs, None if place.hardware is None else scenes.crossover_width(place))
+    limits = _within(limits, costs)
+    if likely is not None:
+        limits = chances.chains_only_if_needed(place, likely, limits)
+        chances.warn_of_depth(place, used, likely)
+    place.inputs.update(nodes=used.nodes, depth=used.depth, budget=limits.nodes, max_depth=limits.depth, tie=tie)
+    found = judge(used, likely, limits, costs, tie=tie)
+    moved = was = None
+    if running.before is not None:
+        if likely is None:
+            raise InputError(
+                "--before without an acceptance to compare with", hint="--acceptance FILE is the newer one"
+            )
+        earlier = chances.from_files([running.before], acceptance)
+        moved = drift(earlier, likely, k=used.depth)
+        was = still_best(used, earlier, chances.chains_only_if_needed(place, earlier, limits), costs, tie=tie)
+    finish(
+        advise_answer(place, found, used, costs, likely, moved, was),
+        output,
+        failed=found.verdict not in ("keep", "change"),
+    )
+
+
+def _in_use(shape: options.Shape, likely: Any) -> Any:
+    """The tree that runs now."""
+    from ..advise import known_length
+    from ..tree import TokenTree
+
+    if shape.from_ is not None and shape.k is None:
+        from ..files import read_tree
+
+        with values.naming("--from"):
+            return read_tree(shape.from_)
+    if shape.from_ is not None:
+        raise InputError("--from and --k both give the tree", hint="leave one of them out")
+    k = values.positive("--k", shape.k) if shape.k is not None else likely and known_length(likely)
+    if not k:
+        raise InputError("what runs now is not known", hint="--k 5 is a chain of 5, --from FILE a tree")
+    return TokenTree.chain(k)
+
+
+def _measured(place: Any, running: options.Running, used: Any, likely: Any) -> Any:
+    """Costs from measured times, None when they are not given."""
+    from ..advise import costs_from_measured
+
+    round_s = values.read("--round", running.round, units.parse_time)
+    spec_s = values.read("--measured-spec-tpot", running.measured_spec_tpot, units.parse_time)
+    if round_s is None and spec_s is None:
+        return None
+    plain_s = values.read("--measured-tpot", running.measured_tpot, units.parse_time)
+    if plain_s is None:
+        raise InputError("the time of plain decoding is missing", hint="add --measured-tpot 25ms")
+    if round_s is not None and spec_s is not None:
+        raise InputError("--round and --measured-spec-tpot both give the round", hint="leave one of them out")
+    if place.hardware is not None:
+        raise InputError("--gpu and a measured round both give the times", hint="leave one of them out")
+    if round_s is None:
+        if likely is None:
+            raise InputError(
+                "--measured-spec-tpot without an acceptance says nothing of the round", hint="--round 40ms does"
+            )
+        assert spec_s is not None
+        round_s = spec_s * likely.tau(used)
+    source = "--measured-tpot, --round" if spec_s is None else "--measured-tpot, --measured-spec-tpot"
+    text = "between plain decoding and the round in use, time grows evenly with the drafted tokens"
+    place.assumptions.append((text, source))
+    place.inputs.update(measured_tpot_s=plain_s, round_s=round_s, measured_spec_tpot_s=spec_s)
+    return costs_from_measured(used, plain_s=plain_s, round_s=round_s, batch=place.load.batch)
+
+
+def _planned(place: Any, running: options.Running, draft: Draft, verify: Verify, used: Any) -> Any:
+    """Costs of a device, a model and a draft, or of a measured curve."""
+    if verify.verify_curve is None and place.hardware is None and place.model is None:
+        raise InputError(
+            "no times: neither a device nor measured ones",
+            hint="--measured-tpot 25ms --measured-spec-tpot 14ms, or --gpu, --model and --draft",
+        )
+    if verify.verify_curve is None:
+        place.require()
+    scenes.say_of_baseline(place, running.measured_tpot)
+    return pricing.costs(place, draft, verify, most=None if used.nodes <= 256 else used.nodes)
+
+
+def _within(limits: Any, costs: Any) -> Any:
+    """Limits that end where the times do."""
+    from dataclasses import replace
+
+    return replace(limits, nodes=min(limits.nodes, max(len(costs.verify_s) - 1, 1)))

@@ -1,0 +1,47 @@
+"""The words and the answer of two snapshots."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from ..acceptance import Acceptance
+from ..drift import Drift
+from .acceptance import acceptance_answer
+from .output import Answer, Table
+
+
+def drift_words(moved: Drift | None) -> Iterator[str]:
+    """One sentence on the change and how sure it is."""
+    if moved is None:
+        return
+    later = "between the two snapshots" if moved.window else "in the second"
+    yield (
+        f"A chain of {moved.k} yields {moved.before:.3f} tokens a round in the first and {moved.after:.3f} {later}: "
+        f"{moved.change:+.1%}, {_sure(moved)}."
+    )
+
+
+def _sure(moved: Drift) -> str:
+    if moved.p_value is None:
+        return "and without counts nothing says whether that is noise"
+    chance = f"p = {moved.p_value:.2g}, rounds taken as independent"
+    return f"more than noise ({chance})" if moved.significant else f"within the noise ({chance})"
+
+
+def drift_answer(moved: Drift, second: Acceptance, given: Mapping[str, Any]) -> Answer:
+    """What `specplan acceptance A B --drift` says; the document is the second file's, with `drift` beside it."""
+    sentence = next(iter(drift_words(moved)))
+    assumptions = [("rounds are independent of each other; in one text they are not, so noise is larger", "drift.py")]
+    return Answer(
+        verdict=sentence,
+        document={**acceptance_answer(second, given).document, "drift": moved},
+        parts=[
+            Table(
+                ("", "tokens/round"),
+                [("first", f"{moved.before:.4f}"), ("later", f"{moved.after:.4f}")],
+            )
+        ],
+        why=["Whether the shape in use is still the best: specplan advise --before FIRST --acceptance SECOND ..."],
+        assumptions=assumptions,
+    )
