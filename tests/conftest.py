@@ -3,12 +3,23 @@
 from __future__ import annotations
 
 import json
+import os
 from dataclasses import dataclass
 from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from specplan.cli.app import run
+
+# A slow machine is no failure; in CI the same examples are drawn every time.
+settings.register_profile(
+    "specplan",
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
+    derandomize=os.environ.get("CI") == "true",
+)
+settings.load_profile("specplan")
 
 
 @dataclass(frozen=True)
