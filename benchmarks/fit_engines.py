@@ -5,6 +5,9 @@
 Only groups (source, device and model) in the fitted part are used; `accuracy.py` reports errors on the others.
 Prints what each constant came out as; the table holds them rounded. llama.cpp has rows enough for a fit by kind
 of device; the rest have one constant each, the median of what their rows leave.
+
+Its kernels for few rows are fitted to passes over several tokens and to rounds of speculation of the same part; the
+host's time in a round of SGLang to either half of two tables, each checked on the other (`specdecode.py`).
 """
 
 from __future__ import annotations
@@ -118,8 +121,9 @@ def under_a_cap() -> tuple[float, float]:
     engine = load_engine("llama.cpp")
 
     def residuals(p: np.ndarray) -> np.ndarray:
-        given = {"engine": with_share(engine, "consumer_gpu", "w4", float(np.exp(p[0]))), "exponent": float(p[1])}
-        cells = [cell for group in specdecode.POWER_FITTED for cell in specdecode.power(group, **given)]
+        given, exponent = with_share(engine, "consumer_gpu", "w4", float(np.exp(p[0]))), float(p[1])
+        sweeps = [specdecode.power(group, engine=given, exponent=exponent) for group in specdecode.POWER_FITTED]
+        cells = [cell for sweep in sweeps for cell in sweep]
         return np.array([np.log(cell.predicted / cell.printed) for cell in cells])
 
     found = least_squares(residuals, [np.log(0.3), 1.0])

@@ -147,7 +147,7 @@ def _trials(
 
 def _lengths(k: int, limits: Limits) -> list[int]:
     """Neighbours of the length in use; one past the measured times shows how the curve goes on."""
-    return sorted({length for length in (k - 1, k + 1, 2 * k, (k + 1) // 2) if 1 <= length and length != k})
+    return sorted({length for length in (k - 1, k + 1, 2 * k, (k + 1) // 2) if length >= 1 and length != k})
 
 
 def _chain_trial(k: int, acceptance: Acceptance | None, costs: Costs) -> Trial:

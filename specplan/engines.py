@@ -46,7 +46,8 @@ class Engine(Record):
     vector                     by kind of device, then by stored weights: what those kernels reach of the fp32 peak;
                                weights without an entry are multiplied as the profile says
     matrix_tile                by kind of device: rows that the matrix kernels above `vector_rows` round up to
-    per_verification           of the host, for a pass over several tokens a sequence: acceptance, cache, next draft
+    per_verification           of the host, for a pass over several tokens a sequence (acceptance, cache, next draft),
+                               beside the profile's `overhead.per_round`; not in a knee
     per_verified_sequence      of the host, for each sequence of such a pass
     cache_per_query_head       True where attention reads a KV head once for each query head that shares it
     splits_cache               whether verification attention splits the cache over the chip: True, False, or None

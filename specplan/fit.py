@@ -26,7 +26,8 @@ class Fit:
     kind         independent, decaying, mixture or positional
     p            the rate, None for kinds that have several
     parameters   of the kind, by name
-    error        largest relative error of the accepted tokens per round, over chains of 1 to the measured length
+    error        largest relative error of the accepted tokens per round, over chains of 1 to the measured length;
+                 None where a mean alone is known
     single_p_error  the same for the single rate, whatever kind was taken
     flagged      whether a single rate is off by the tolerance or more
     """
@@ -34,17 +35,17 @@ class Fit:
     kind: str
     p: float | None
     parameters: dict[str, float | list[float]]
-    error: float
-    single_p_error: float
+    error: float | None
+    single_p_error: float | None
     flagged: bool
     model: Acceptance
 
 
-def fit(acceptance: Acceptance, *, tolerance: float = TOLERANCE) -> Fit | None:
+def fit(acceptance: Acceptance, *, tolerance: float = TOLERANCE) -> Fit:
     """The simplest model within `tolerance` of the accepted tokens of every chain up to the measured length.
 
     Where children are known, the chance that one of b children is accepted is compared too for the single rate.
-    None where nothing but a mean is known: then there is nothing to compare.
+    From a mean alone one rate is all there is, and its error cannot be told.
     Raises  InputError for a tolerance that is not above 0.
 
     >>> found = fit(Chain.from_survival([0.77, 0.45, 0.24]))
@@ -54,16 +55,17 @@ def fit(acceptance: Acceptance, *, tolerance: float = TOLERANCE) -> Fit | None:
     if not tolerance > 0:
         raise InputError(f"tolerance {tolerance:g} is not above 0", hint="a share such as 0.05")
     measured = survival_of(acceptance)
-    if len(measured) < 2 and not acceptance.siblings_known:
-        return None
+    if isinstance(acceptance, Chain) and acceptance.depth_free:
+        p = acceptance.alpha[0]
+        return Fit("independent", p, {"p": p}, None, None, False, Independent(p))
     single = Independent(_single_p(measured))
     off = max(_error(measured, survival_of(single, len(measured))), _sibling_error(acceptance, single))
     for kind, model, parameters in _candidates(measured):
         error = off if kind == "independent" else _error(measured, survival_of(model, len(measured)))
         if error < tolerance or kind == "positional":
-            p = single.p if kind == "independent" and isinstance(single.p, float) else None
-            return Fit(kind, p, parameters, error, off, off >= tolerance, model)
-    return None
+            break
+    p = single.at(1) if kind == "independent" else None
+    return Fit(kind, p, parameters, error, off, off >= tolerance, model)
 
 
 def survival_of(acceptance: Acceptance, length: int | None = None) -> tuple[float, ...]:

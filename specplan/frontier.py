@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from heapq import heapify, heappop, heappush
 from itertools import accumulate, chain
 from operator import mul, neg
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 from .acceptance import Acceptance, ByDepth, Mixture, Paths
 from .tree import TokenTree
@@ -49,6 +49,17 @@ class Engine(Protocol):
 
     def bound(self, depth: int) -> list[float]:
         """No tree accepts more."""
+
+
+@runtime_checkable
+class ExactDepth(Engine, Protocol):
+    """An engine that also knows the best trees of exactly so many levels."""
+
+    def values_to(self, depth: int) -> list[float]:
+        """As `values`; -1 where no tree of that depth has so few nodes."""
+
+    def tree_to(self, nodes: int, depth: int) -> TokenTree:
+        """A tree with that value."""
 
 
 def engine_for(acceptance: Acceptance, max_nodes: int, max_children: int | None = None) -> Engine:
@@ -231,10 +242,12 @@ class BestFirst:
         return self._orders[depth]
 
     def _walk(self, depth: int) -> list[int]:
-        first = self._first(0) if depth > 0 else _NONE
-        heap = [self._entry(first)] if first >= 0 else []
+        return self._walk_from([], [self._first(0)] if depth > 0 else [], depth)
+
+    def _walk_from(self, order: list[int], heads: list[int], depth: int) -> list[int]:
+        """These nodes, and then the best first of what follows them."""
+        heap = [self._entry(node) for node in heads if node >= 0]
         heapify(heap)
-        order: list[int] = []
         while heap and len(order) < self.count:
             node = heappop(heap)[-1]
             order.append(node)
@@ -300,7 +313,35 @@ class BestFirst:
         return total[: len(self.order(depth)) + 1]
 
     def tree(self, nodes: int, depth: int) -> TokenTree:
-        kept = self.order(depth)[:nodes]
+        return self._drawn(self.order(depth)[:nodes])
+
+    def values_to(self, depth: int) -> list[float]:
+        """As `values`, for trees whose depth is exactly that.
+
+        For components with non-increasing rows: the first node of each level is then worth more than any other way
+        down, and subtrees can be exchanged without loss so that it has the depth.
+        """
+        order = self._order_to(depth)
+        sums = list(accumulate(self.arena[node].value for node in order))
+        return [-1.0] * depth + sums[depth - 1 :] if order else []
+
+    def tree_to(self, nodes: int, depth: int) -> TokenTree:
+        """The best tree of exactly that depth."""
+        return self._drawn(self._order_to(depth)[:nodes])
+
+    def _order_to(self, depth: int) -> list[int]:
+        """The first node of each level, and then the others best first; empty where there are too few."""
+        spine = [0]
+        while len(spine) <= min(depth, self.count) and spine[-1] >= 0:
+            spine.append(self._first(spine[-1]) if self.arena[spine[-1]].depth < self._deepest() else _NONE)
+        if len(spine) <= depth or spine[-1] < 0:
+            return []
+        return self._walk_from(spine[1:], [self._after(node) for node in spine[1:]], depth)
+
+    def _deepest(self) -> int:
+        return self.acceptance.max_depth or self.count
+
+    def _drawn(self, kept: list[int]) -> TokenTree:
         index = {node: i for i, node in enumerate(kept)}
         index[0] = -1
         found = [self.arena[node] for node in kept]

@@ -1,7 +1,7 @@
 """Judging a profile, and writing one.
 
 `check` finds what a loader cannot: figures with sparsity taken for dense ones, decimal and binary
-sizes mixed up, ratios between precisions that no such chip has, numbers without a source. A warning
+sizes mixed up, ratios between precisions that no such chip has, numbers without a source. A doubt
 about one number is settled by a source line of its own (`sources: {compute.bf16: ...}`).
 """
 
@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import re
 import textwrap
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from typing import Any, Literal
 
-from .hardware import Hardware, SparseFigure, dotted_numbers
+from .hardware import Hardware, SparseFigure, dotted_numbers, hardware_names, load_hardware
 from .records import field_types
 from .yaml_text import Node, inspect_as
 
@@ -30,12 +31,13 @@ class Problem:
 
 @dataclass(frozen=True, slots=True)
 class _Finding:
-    """A problem at a dotted key. `settled` by that key's own source line."""
+    """A problem at a dotted key. Unless it is final, a source line of that key's own settles it."""
 
     key: str
     what: str
     hint: str
     severity: Literal["error", "warning"] = "warning"
+    final: bool = True
 
 
 def check(text: str, *, where: str) -> list[Problem]:
@@ -49,7 +51,7 @@ def check(text: str, *, where: str) -> list[Problem]:
     device, tree, flaws = inspect_as(Hardware, text)
     if device is None or tree is None:
         return [Problem("error", f"{where}:{flaw.line}:{flaw.column}", flaw.what, flaw.hint) for flaw in flaws]
-    findings = [one for one in _findings(device, tree) if one.severity == "error" or one.key not in device.sources]
+    findings = [one for one in _findings(device, tree) if one.final or one.key not in device.sources]
     return [Problem(one.severity, _place(tree, one.key, where), one.what, one.hint) for one in findings]
 
 
@@ -70,48 +72,183 @@ def _findings(device: Hardware, tree: Node) -> Iterator[_Finding]:
     yield from _unsourced(device)
 
 
+HALF = ("bf16", "fp16")
+"""One rate on nearly all devices, so a figure for the one is looked for under the other."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Doubled:
+    """A figure that is no dense peak: `value` in place of `dense`, in the precisions `keys`, on a chip named by `words`.
+
+    what        the figure in words
+    sparse      the chip knows sparsity: on that chip the finding is final
+    own_only    other chips have this figure as a dense peak, or the chip knows no sparsity: counts on that chip alone
+    tolerance   relative; datasheets round
+    """
+
+    words: frozenset[str]
+    what: str
+    keys: tuple[str, ...]
+    value: float
+    dense: float
+    sparse: bool
+    own_only: bool
+    tolerance: float
+
+    def is_at(self, key: str, peak: float) -> bool:
+        return key in self.keys and abs(peak / self.value - 1) < self.tolerance
+
+
+LISTED_TOLERANCE = 0.003
+"""Figures of the list are as their datasheets print them, to three or four digits."""
+
+DOUBLED_TOLERANCE = 0.001
+"""Twice a bundled peak, which has four digits itself; wider and unlike chips would meet by chance."""
+
+
 def _sparse(device: Hardware) -> Iterator[_Finding]:
-    """Peaks that equal a known figure with sparsity; certain when the chip is the profile's own."""
-    from .hardware_files import defaults
-
+    """Peaks that equal a figure with sparsity: certain on the chip itself, else an error until a source is named."""
     named = re.findall(r"[a-z0-9]+", " ".join((device.name, device.title, *device.aliases)).casefold())
-    peaks = device.compute.peaks()
-    for figure in defaults().sparse:
-        key = "fp16" if figure.precision == "bf16" and "bf16" not in peaks else figure.precision
-        own = figure.chip in named
-        if key in peaks and abs(peaks[key] / figure.value - 1) < SPARSE_TOLERANCE and (own or not figure.named):
-            yield _sparse_finding(key, figure, own)
+    for key, peak in device.compute.peaks().items():
+        at = [figure for figure in _doubled_figures() if figure.is_at(key, peak)]
+        own = next((figure for figure in at if _names(named, figure.words)), None)
+        other = next((figure for figure in at if not figure.own_only), None)
+        if own is not None and not _is_dense_on(named, key, peak):
+            yield _sparse_finding(key, own, final=own.sparse)
+        elif own is None and other is not None:
+            yield _sparse_finding(key, other, final=False)
 
 
-SPARSE_TOLERANCE = 0.003
-"""Datasheets round these figures to three or four digits."""
+def _sparse_finding(key: str, figure: _Doubled, *, final: bool) -> _Finding:
+    what = figure.what.format(value=f"{figure.value / 1e12:g}T", key=key)
+    hint = f"dense is {figure.dense / 1e12:g}T" + ("" if final else f"; or name the source under sources: compute.{key}")
+    return _Finding(f"compute.{key}", what, hint, "error", final)
 
 
-def _sparse_finding(key: str, figure: SparseFigure, own: bool) -> _Finding:
-    return _Finding(
-        f"compute.{key}",
-        f"{figure.value / 1e12:g}T is the {figure.chip.upper()}'s {key} figure with sparsity, not dense",
-        f"dense is {figure.dense / 1e12:g}T; or name the source under sources: compute.{key}",
-        "error" if own else "warning",
+def _names(named: Sequence[str], words: frozenset[str]) -> bool:
+    """Whether a device with these words in its names is that chip."""
+    return words <= set(named)
+
+
+def _is_dense_on(named: Sequence[str], key: str, peak: float) -> bool:
+    """Whether a bundled chip of that name has the figure as its dense peak: an RTX 4070 Ti is named as a 4070 too."""
+    return any(
+        _names(named, _chip_words(one.name)) and _is_dense(one, key, peak, LISTED_TOLERANCE) for one in _bundled()
     )
 
 
+def _is_dense(device: Hardware, key: str, peak: float, tolerance: float) -> bool:
+    peaks = device.compute.peaks()
+    return any(abs(peaks[one] / peak - 1) < tolerance for one in _alike(key) if one in peaks)
+
+
+def _alike(key: str) -> tuple[str, ...]:
+    return HALF if key in HALF else (key,)
+
+
+@cache
+def _bundled() -> tuple[Hardware, ...]:
+    return tuple(map(load_hardware, hardware_names()))
+
+
+@cache
+def _doubled_figures() -> tuple[_Doubled, ...]:
+    """The listed figures, then twice each bundled peak of matrix units."""
+    from .hardware_files import defaults
+
+    listed = (_listed(figure) for figure in defaults().sparse)
+    doubled = (_doubled(one, key) for one in _bundled() for key in one.compute.peaks() if key != "fp32")
+    return (*listed, *doubled)
+
+
+def _listed(figure: SparseFigure) -> _Doubled:
+    return _Doubled(
+        words=frozenset([figure.chip]),
+        what=f"{{value}} is the {figure.chip.upper()}'s {{key}} figure with sparsity, not dense",
+        keys=_alike(figure.precision),
+        value=figure.value,
+        dense=figure.dense,
+        sparse=True,
+        own_only=figure.named,
+        tolerance=LISTED_TOLERANCE,
+    )
+
+
+def _doubled(device: Hardware, key: str) -> _Doubled:
+    dense, sparse = device.compute.peaks()[key], _has_sparsity(device)
+    return _Doubled(
+        words=_chip_words(device.name),
+        what=f"{{value}} is twice the dense {{key}} peak of {device.name}: with sparsity, or of two devices",
+        keys=_alike(key),
+        value=2 * dense,
+        dense=dense,
+        sparse=sparse,
+        own_only=not sparse or any(_is_dense(one, key, 2 * dense, DOUBLED_TOLERANCE) for one in _bundled()),
+        tolerance=DOUBLED_TOLERANCE,
+    )
+
+
+def _has_sparsity(device: Hardware) -> bool:
+    """NVIDIA brought tf32 and 2:4 sparsity together (Ampere), AMD fp8 and 2:4 sparsity (CDNA 3, RDNA 4)."""
+    peaks = device.compute.peaks()
+    return device.kind in ("gpu", "consumer_gpu") and ("tf32" in peaks or "fp8" in peaks)
+
+
+def _chip_words(name: str) -> frozenset[str]:
+    """The words of a profile's name that say which chip it is, without the memory's size and the board's form.
+
+    >>> sorted(_chip_words("a100-80gb-sxm"))
+    ['a100']
+    """
+    return frozenset(word for word in name.split("-") if not re.fullmatch(r"\d+gb|\d+core|gddr\d+x?|sxm|pcie|nvl", word))
+
+
+GPU_FP8_RATIO = 2.0
+"""fp8 over 16-bit on Ada, Hopper, Blackwell, CDNA 3 and RDNA 4."""
+
 RATIO_TOLERANCE = 0.03
-"""fp8 over 16-bit is 2 on Ada, Hopper, Blackwell, CDNA 3 and RDNA 4; datasheets round (L40S: 733 over 362)."""
+"""Datasheets round (L40S: 733 over 362)."""
+
+RATIOS = (
+    ("fp32", HALF, 0.05, 1.0),
+    ("tf32", HALF, 0.2, 1.0),
+    ("fp8", HALF, 1.0, 8.0),
+    ("int8", HALF, 0.05, 4.0),
+    ("fp4", ("fp8",), 1.0, 4.0),
+    ("int4", ("int8",), 1.0, 4.0),
+)
+"""(precision, what it is compared with, least, most). The least int8 is GB300's, 0.066 of bf16, the least fp32 A30's,
+0.062; fp4 of the RTX 50 cards is four times fp8 with fp32 accumulation, fp8 of TPU 8i eight times bf16."""
 
 
 def _ratios(device: Hardware) -> Iterator[_Finding]:
     peaks = device.compute.peaks()
-    half = peaks.get("bf16") or peaks.get("fp16")
-    if half and "fp8" in peaks and device.kind in ("gpu", "consumer_gpu"):
-        ratio = peaks["fp8"] / half
-        if abs(ratio / 2 - 1) > RATIO_TOLERANCE:
-            what = f"fp8 is {ratio:.3g} times the 16-bit peak; GPUs have exactly 2"
-            hint = "one of the two is with sparsity or another accumulation; both must be dense"
-            yield _Finding("compute.fp8", what, hint, "error")
-    if "fp16" in peaks and "bf16" in peaks and abs(peaks["fp16"] / peaks["bf16"] - 1) > 0.001:
+    for key, others, least, most in RATIOS:
+        base = next((one for one in others if one in peaks), None)
+        if key not in peaks or base is None:
+            continue
+        ratio, name = peaks[key] / peaks[base], "the 16-bit peak" if base in HALF else base
+        if key == "fp8" and device.kind in ("gpu", "consumer_gpu"):
+            yield from _gpu_fp8(ratio)
+        elif not least * (1 - RATIO_TOLERANCE) <= ratio <= most * (1 + RATIO_TOLERANCE):
+            what = f"{key} is {ratio:.3g} times {name}; devices lie between {least:g} and {most:g}"
+            hint = f"check the digits and units of both; or name the source under sources: compute.{key}"
+            yield _Finding(f"compute.{key}", what, hint, "error", final=False)
+    yield from _half_formats(peaks)
+
+
+def _gpu_fp8(ratio: float) -> Iterator[_Finding]:
+    if abs(ratio / GPU_FP8_RATIO - 1) > RATIO_TOLERANCE:
+        what = f"fp8 is {ratio:.3g} times the 16-bit peak; GPUs have exactly 2"
+        hint = "one of the two is with sparsity or another accumulation; both must be dense"
+        yield _Finding("compute.fp8", what, hint, "error")
+
+
+def _half_formats(peaks: dict[str, float]) -> Iterator[_Finding]:
+    if all(key in peaks for key in HALF) and abs(peaks["fp16"] / peaks["bf16"] - 1) > 0.001:
         what = f"fp16 is {peaks['fp16'] / peaks['bf16']:.3g} times bf16; nearly all devices run both at one rate"
-        yield _Finding("compute.bf16", what, "take the rate with fp32 accumulation, dense; or name its source")
+        hint = "take the rate with fp32 accumulation, dense; or name its source under sources: compute.bf16"
+        yield _Finding("compute.bf16", what, hint, final=False)
 
 
 def _sizes(device: Hardware, tree: Node) -> Iterator[_Finding]:
@@ -120,12 +257,14 @@ def _sizes(device: Hardware, tree: Node) -> Iterator[_Finding]:
     whole_gib = capacity / 2**30
     if re.search(r"[KMGT]i", text) and abs(whole_gib / 8 - round(whole_gib / 8)) < 1e-9:
         hint = f"write {whole_gib:g}GB if the datasheet does, or name its source under sources: memory.capacity"
-        yield _Finding("memory.capacity", f"{text} in binary units: datasheets count GB of 1e9 bytes", hint)
+        what = f"{text} in binary units: datasheets count GB of 1e9 bytes"
+        yield _Finding("memory.capacity", what, hint, final=False)
     elif "i" not in text and whole_gib > 4 and capacity % 8e9 and abs(whole_gib / round(whole_gib) - 1) < 5e-4:
         hint = f"write {round(whole_gib)}GB if that is the datasheet's figure"
-        yield _Finding("memory.capacity", f"{text} is {round(whole_gib)} GiB converted", hint)
+        yield _Finding("memory.capacity", f"{text} is {round(whole_gib)} GiB converted", hint, final=False)
     if re.search(r"[KMGT]i", tree.at("memory", "bandwidth").scalar or ""):
-        yield _Finding("memory.bandwidth", "a bandwidth in binary units", "datasheets count GB/s of 1e9 bytes")
+        hint = "datasheets count GB/s of 1e9 bytes"
+        yield _Finding("memory.bandwidth", "a bandwidth in binary units", hint, final=False)
 
 
 RIDGE_RANGE = (1.0, 2000.0)
@@ -140,7 +279,8 @@ def _ridge(device: Hardware) -> Iterator[_Finding]:
     ridge = peaks[key] / device.memory.bandwidth
     if not RIDGE_RANGE[0] <= ridge <= RIDGE_RANGE[1]:
         what = f"{key} peak over bandwidth is {ridge:.3g} FLOP/byte; devices lie between 1 and 2000"
-        yield _Finding(f"compute.{key}", what, "check the units of both: GB/s or TB/s, TFLOP/s or PFLOP/s")
+        hint = "check the units of both: GB/s or TB/s, TFLOP/s or PFLOP/s"
+        yield _Finding(f"compute.{key}", what, hint, final=False)
 
 
 def _unsourced(device: Hardware) -> Iterator[_Finding]:
@@ -336,6 +476,18 @@ _INTRO = """\
 #   kind is one of gpu, consumer_gpu, apple, npu, cpu, tpu, accelerator.
 """
 
+_CURVE = """\
+# - A measured curve takes the place of the formula for its model, dtype, batch and tp; say its source under `curves`:
+# curves:
+#   - dtype: bf16
+#     model: llama-3.1-8b
+#     batch: 1
+#     context: 1k
+#     points:
+#       - {width: 1, ms: 6.4}
+#       - {width: 8, ms: 6.6}
+"""
+
 
 def new_profile(like: Hardware) -> str:
     """A commented starting file with the numbers of `like`, which loads and checks clean as it stands."""
@@ -348,4 +500,4 @@ def new_profile(like: Hardware) -> str:
         notes="",
         sources={key: f"copied from {like.name}: {text}" for key, text in like.sources.items()},
     )
-    return _INTRO.format(like=like.name) + write_profile(plain)
+    return _INTRO.format(like=like.name) + write_profile(plain) + _CURVE

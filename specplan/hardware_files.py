@@ -233,9 +233,22 @@ def _set(data: dict[str, Any], key: str, value: object) -> None:
 def _check_key(key: str) -> None:
     """Refuse what is no field: every dotted key is spelled out to suggest the nearest."""
     known = settable_keys()
-    if key not in known:
-        hint = did_you_mean(key, known, otherwise="keys are dotted, such as memory.bandwidth=3350GB/s")
-        raise InputError(f"unknown key {key[:60]!r}", hint=hint)
+    if key in known:
+        return
+    below = [name for name in known if name.startswith(f"{key}.")]
+    if below:
+        raise InputError(f"{key[:60]!r} holds several keys", hint="set one: " + ", ".join(below[:6]))
+    if _is_list_or_table(key):
+        hint = "write a file: specplan hardware new --like NAME --out my.yaml, then --gpu my.yaml"
+        raise InputError(f"{key[:60]!r} is a list or a table, which cannot be set here", hint=hint)
+    hint = did_you_mean(key, known, otherwise="keys are dotted, such as memory.bandwidth=3350GB/s")
+    raise InputError(f"unknown key {key[:60]!r}", hint=hint)
+
+
+def _is_list_or_table(key: str) -> bool:
+    """Whether a profile has that key, though no single value stands under it."""
+    singles = {name.partition(".")[0] for name in settable_keys()}
+    return key in _inner_keys() or key.partition(".")[0] in field_types(Hardware).keys() - singles
 
 
 @lru_cache(maxsize=1)
@@ -245,6 +258,12 @@ def settable_keys() -> tuple[str, ...]:
     >>> settable_keys()[4:7]
     ('devices', 'memory.capacity', 'memory.bandwidth')
     """
+    return tuple(key for key in _inner_keys() if not key.endswith((".steps", ".all_reduce_share")))
+
+
+@lru_cache(maxsize=1)
+def _inner_keys() -> tuple[str, ...]:
+    """The dotted keys that lead to the innermost fields, small tables among them."""
     from .hardware import PRECISIONS, WEIGHT_ONLY
 
     keys = ["name", "title", "kind", "confidence", "devices"]
@@ -254,7 +273,7 @@ def settable_keys() -> tuple[str, ...]:
         keys += [f"efficiency.{precision}.{key}" for key in _keys_of("efficiency")]
     for section in ("attention", "overhead"):
         keys += [f"{section}.{key}" for key in _keys_of(section)]
-    return (*(key for key in keys if not key.endswith((".steps", ".all_reduce_share"))), "notes")
+    return (*keys, "notes")
 
 
 def _keys_of(section: str) -> list[str]:
@@ -264,9 +283,10 @@ def _keys_of(section: str) -> list[str]:
 
 def _override_error(error: Any, values: Mapping[str, object]) -> InputError:
     """The first flaw, under the key that was set."""
+    from .yaml_text import declared_at, wording
+
     first = error.errors(include_url=False)[0]
-    dotted = ".".join(str(part) for part in first["loc"])
-    key = next((key for key in values if key == dotted), dotted)
-    message = str(first["msg"]).removeprefix("Value error, ")
-    hint = str((first.get("ctx") or {}).get("hint", "")) or "write a value such as the profile's own"
-    return InputError(f"{key}={str(values.get(key, ''))[:40]}: {message}", hint=hint)
+    key = ".".join(str(part) for part in first["loc"])
+    given = values.get(key, "")
+    what, hint = wording(first, repr(str(given)[:60]), declared_at(Hardware, key.split(".")))
+    return InputError(f"{key}={str(given)[:40]}: {what}", hint=hint)

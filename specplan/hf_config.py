@@ -18,7 +18,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from .hf_families import Family, family_of
+from .hf_families import MULTI_HEAD, Family, family_of
 from .hf_fields import MAX_LAYERS, Fields, language_fields
 from .hf_quant import placed, read_formats
 from .model import Attention, Linear, ModelSpec, State
@@ -28,7 +28,7 @@ HIDDEN = ("hidden_size", "n_embd", "d_model", "dim", "model_dim")
 HEADS = ("num_attention_heads", "n_head", "n_heads", "num_heads", "num_query_heads")
 KV_HEADS = ("num_key_value_heads", "num_kv_heads", "n_head_kv", "n_kv_heads", "attn_config.kv_n_heads")
 HEAD_DIM = ("head_dim", "kv_channels", "attention_head_dim")
-VOCAB = ("padded_vocab_size", "vocab_size")
+VOCAB = ("vocab_size", "padded_vocab_size")
 CONTEXT = ("max_position_embeddings", "n_positions", "n_ctx", "seq_length", "max_sequence_length", "max_seq_len")
 FFN = ("intermediate_size", "n_inner", "ffn_hidden_size", "ffn_dim", "ffn_config.ffn_hidden_size", "hidden_dim")
 EXPERTS = ("num_experts", "num_local_experts", "n_routed_experts", "moe_num_experts", "ffn_config.moe_num_experts")
@@ -54,6 +54,8 @@ SHARED_MLP = ("shared_intermediate_size",)
 WINDOW = ("sliding_window", "sliding_window_size", "attention_window_size", "attention_chunk_size")
 MTP = ("num_nextn_predict_layers", "mtp_num_hidden_layers", "num_mtp_modules", "mtp_num_layers")
 
+# Classes with a second embedding, of a row per token and layer.
+PER_LAYER_INPUT = ("gemma3n", "gemma4")
 PURE_MAMBA = ("mamba", "mamba2", "falcon_mamba")
 
 # Names of layer kinds in layer_types, layers_block_type and hybrid_override_pattern.
@@ -148,12 +150,21 @@ class Shape:
     eagle3: bool = False
 
 
-def read_config(config: Mapping[str, Any], *, name: str = "", dtype: str | None = None) -> ModelSpec:
+def read_config(
+    config: Mapping[str, Any],
+    *,
+    name: str = "",
+    dtype: str | None = None,
+    where: str = "",
+    labels: Mapping[str, str] | None = None,
+) -> ModelSpec:
     """The model that a Hugging Face `config.json` describes.
 
     config   the parsed fields, in any dialect; multimodal configs are read for their language model
-    name     for messages and the result
+    name     for the result, and for messages unless `where` says more
     dtype    every weight in this dtype, whatever the config says
+    where    the file that the fields come from
+    labels   what that file calls the fields, when it is no config.json
     Counts   every weight of the language model; norms and biases included. Multi-token-prediction layers
              are in `mtp_params` alone; vision and audio towers are left out.
     Raises   InputError that names a missing, wrong or absurd field.
@@ -164,7 +175,8 @@ def read_config(config: Mapping[str, Any], *, name: str = "", dtype: str | None 
       hint: it may also be called n_layer, n_layers, num_layers, num_decoder_layers, decoder_layers; \
 add it to the config, or describe the model with --params and --layers
     """
-    shape, assumed = _shape(language_fields(config, name or "config"))
+    fields = language_fields(config, where or name or "config")
+    shape, assumed = _shape(replace(fields, labels=labels or {}))
     plan: dict[tuple[Mixer, Mlp], list[int]] = {}
     for index in range(shape.layers):
         plan.setdefault((_mixer(shape, index), _mlp(shape, index)), []).append(index)
@@ -180,18 +192,34 @@ def _shape(fields: Fields) -> tuple[Shape, tuple[tuple[str, str], ...]]:
     """The sizes that all layers share, and what had to be assumed for them."""
     architecture = str(next(iter(fields.items("architectures") or ()), ""))[:200]
     key, family = family_of(fields.text("model_type"), architecture)
-    assumed: tuple[tuple[str, str], ...] = ()
+    assumed = _class_notes(fields, key, family, architecture)
     if family is None:
         family = Family(norm_parts=2 if fields.raw("layer_norm_eps", "layer_norm_epsilon") else 1)
-        text = f"model class {key[:60]!r} is not known; its matrices are counted from the fields as a Llama's would be"
-        assumed = ((text, "config"),)
     elif fields.nested:
-        fields, assumed = _fill(fields, key, family)
+        fields, filled = _fill(fields, key, family)
+        assumed += filled
+    if family.latent and fields.flag("use_mla", default=not fields.says("kv_lora_rank")):
+        fields.need("kv_lora_rank")
     layers, hidden = _layers(fields), fields.need(*HIDDEN)
     eagle3 = "eagle3" in architecture.casefold()
     if eagle3:
         assumed += (("an EAGLE-3 head: the embedding is the target's and is not counted", "EAGLE-3, section 3"),)
     return Shape(fields, key, family, hidden, layers, _window(fields, family), eagle3), assumed
+
+
+def _class_notes(fields: Fields, key: str, family: Family | None, architecture: str) -> tuple[tuple[str, str], ...]:
+    """How the class was found, where `model_type` alone does not say it."""
+    counted = "its matrices are counted from the fields as a Llama's would be"
+    if family is None and key == "unknown":
+        return ((f"the config names no model_type; {counted}", "config"),)
+    if family is None:
+        notes = [f"model class {key[:60]!r} is not known; {counted}"]
+        if fields.raw(*EXPERTS) is not None and fields.raw(*EXPERT_WIDTH) is None:
+            notes.append("no moe_intermediate_size: the experts are taken to be as wide as intermediate_size")
+        return tuple((note, "config") for note in notes)
+    if fields.text("model_type"):
+        return ()
+    return ((f"the config names no model_type: read as {key} by its architecture {architecture[:60]}", "config"),)
 
 
 def _fill(fields: Fields, key: str, family: Family) -> tuple[Fields, tuple[tuple[str, str], ...]]:
@@ -220,8 +248,8 @@ def _layers(fields: Fields) -> int:
 def _layer_parts(shape: Shape, mixer: Mixer, mlp: Mlp) -> list[Part]:
     """The tensors of one layer of this kind."""
     norms = _norms(shape, mixer, mlp)
-    extra = _per_layer_input(shape)
-    return [_mixer_part(shape, mixer), _mlp_part(shape, mlp), extra, Part(other=norms, other_active=norms)]
+    extra = (_per_layer_input(shape), _stream_part(shape))
+    return [_mixer_part(shape, mixer), _mlp_part(shape, mlp), *extra, Part(other=norms, other_active=norms)]
 
 
 def _assemble(
@@ -229,7 +257,8 @@ def _assemble(
 ) -> ModelSpec:
     """Layers, embeddings and head put together."""
     fields, family, hidden = shape.fields, shape.family, shape.hidden
-    vocab, context = fields.need(*VOCAB), fields.whole(*CONTEXT, least=1, most=10**12)
+    vocab = fields.whole("padded_vocab_size", least=1) or fields.need(*VOCAB)
+    context = fields.whole(*CONTEXT, least=1, most=10**12)
     tied = fields.flag("tie_word_embeddings", "tie_embedding", default=family.tied)
     final = hidden * family.norm_parts * (2 if family.embedding_norm else 1)
     final += vocab if fields.flag("lm_head_bias", default=family.head_bias) else 0
@@ -246,6 +275,7 @@ def _assemble(
             *_merged_linears(parts),
             *projection,
             *_fusion(shape),
+            *_streams(shape),
             Linear("head", hidden, outputs, 1, "head"),
         ),
         attention=_merged_attention(parts),
@@ -277,10 +307,37 @@ def _fusion(shape: Shape) -> tuple[Linear, ...]:
     return (Linear("fusion", 3 * target, shape.hidden, 1, "mlp"),)
 
 
+def _streams(shape: Shape) -> tuple[Linear, ...]:
+    """Gemma 3n's projections between the hidden state and its further streams, there and back (AltUp)."""
+    count = shape.fields.count("altup_num_inputs", default=4, least=1, most=64)
+    if shape.key != "gemma3n" or count == 1:
+        return ()
+    names = ("altup_in", "altup_out")
+    return tuple(Linear(name, shape.hidden, shape.hidden, count - 1, "mlp", split="none") for name in names)
+
+
+def _stream_part(shape: Shape) -> Part:
+    """What each layer of Gemma 3n adds: a low-rank residual (Laurel), and the mixing of its streams (AltUp)."""
+    if shape.key != "gemma3n":
+        return Part()
+    hidden, fields = shape.hidden, shape.fields
+    rank, count = fields.count("laurel_rank", default=64, least=1), fields.count("altup_num_inputs", default=4, most=64)
+    other = 3 * hidden + count**2 + count**3
+    return Part(
+        (
+            Linear("laurel_left", hidden, rank, 1, "mlp", split="none"),
+            Linear("laurel_right", rank, hidden, 1, "mlp", split="none"),
+            Linear("altup_router", hidden, max(1, count), 1, "mlp", split="none"),
+        ),
+        other,
+        other,
+    )
+
+
 def _per_layer_table(shape: Shape, vocab: int) -> tuple[int, tuple[Linear, ...], int]:
-    """Gemma 4's second embedding, with a row per token and layer: its weights, its projection and its norm."""
+    """A second embedding, with a row per token and layer: its weights, its projection and its norm."""
     size = shape.fields.count("hidden_size_per_layer_input")
-    if not size or shape.key != "gemma4":
+    if not size or shape.key not in PER_LAYER_INPUT:
         return 0, (), 0
     width = shape.layers * size
     table = width * shape.fields.count("vocab_size_per_layer_input", default=vocab)
@@ -290,7 +347,7 @@ def _per_layer_table(shape: Shape, vocab: int) -> tuple[int, tuple[Linear, ...],
 def _per_layer_input(shape: Shape) -> Part:
     """What each layer does with its row of that embedding."""
     size = shape.fields.count("hidden_size_per_layer_input")
-    if not size or shape.key != "gemma4":
+    if not size or shape.key not in PER_LAYER_INPUT:
         return Part()
     hidden = shape.hidden
     linears = (Linear("per_layer_gate", hidden, size, 1, "mlp"), Linear("per_layer_out", size, hidden, 1, "mlp"))
@@ -354,7 +411,16 @@ def _doubts(shape: Shape, plan: Iterable[tuple[Mixer, Mlp]]) -> tuple[tuple[str,
         notes.append("layers that share another layer's cache are counted as if they kept their own: an upper bound")
     if shape.fields.raw("index_topk", "sparse_attention_config", "compress_ratios") is not None:
         notes.append("sparse attention reads part of the cache; a plain cache, read whole, is counted: an upper bound")
+    if any(mixer.kind in ("full", "window") for mixer, _ in plan) and _guesses_kv_heads(shape):
+        notes.append(f"no {shape.fields.label(KV_HEADS[0])}: as many key-value heads as query heads are counted")
     return tuple((note, "config") for note in notes)
+
+
+def _guesses_kv_heads(shape: Shape) -> bool:
+    """Whether nothing says how many key-value heads there are, in a class that mostly groups its queries."""
+    said = (*KV_HEADS, "multi_query", "multi_query_attention", "num_global_key_value_heads", "block_configs")
+    silent = shape.fields.raw(*said, "per_layer_config") is None
+    return silent and shape.key not in MULTI_HEAD and not _is_latent(shape.fields)
 
 
 # ---- the kind of each layer
@@ -368,6 +434,13 @@ def _window(fields: Fields, family: Family) -> int | None:
         return None
     context = fields.whole(*CONTEXT, least=1, most=10**12)
     return None if context is not None and size >= context else size
+
+
+def _need_window(fields: Fields, family: Family) -> None:
+    """Refuses layers that are said to have a window when nothing says, or switches off, how long it is."""
+    off = not fields.flag("use_sliding_window", default=not family.opt_in)
+    if family.window is None and not off and fields.raw(*WINDOW) is None:
+        fields.missing(*WINDOW)
 
 
 def _kind(shape: Shape, index: int) -> str:
@@ -419,9 +492,10 @@ def _is_windowed(shape: Shape, index: int) -> bool:
     if shape.window is None:
         return False
     fields, family = shape.fields, shape.family
-    listed = fields.items("hybrid_layer_pattern", "sliding_window_pattern", "no_rope_layers")
+    lists = ("hybrid_layer_pattern", "sliding_window_pattern", "no_rope_layers")
+    listed = fields.items(*lists)
     if listed is not None and not isinstance(listed, str):
-        return index < len(listed) and listed[index] in (1, True, "L")
+        return fields.entry(index, *lists) in (1, True, "L")
     pattern = fields.raw("sliding_window_pattern", "_sliding_window_pattern")
     if pattern is not None and isinstance(pattern[1], str) and set(pattern[1]) <= {"L", "G"} and pattern[1]:
         return pattern[1][index % len(pattern[1])] == "L"
@@ -439,6 +513,8 @@ def _mixer(shape: Shape, index: int) -> Mixer:
         return Mixer("none")
     if kind not in ("full", "window"):
         return Mixer(kind)
+    if kind == "window" and shape.window is None:
+        _need_window(shape.fields, shape.family)
     prefix = _local_prefix(shape, kind)
     heads = shape.fields.per_layer(index, *(prefix + name for name in HEADS), *HEADS, least=1)
     if not heads:
@@ -460,12 +536,11 @@ def _mixer(shape: Shape, index: int) -> Mixer:
 
 def _is_indexed(shape: Shape, index: int) -> bool:
     """Whether the layer picks tokens with an indexer of its own (DeepSeek-V3.2, GLM-5, MiniMax M3)."""
-    kinds = shape.fields.items("indexer_types")
-    if kinds is not None:
-        return index < len(kinds) and kinds[index] == "full"
-    chosen = shape.fields.items("sparse_attention_config.sparse_attention_freq")
-    if chosen is not None:
-        return index < len(chosen) and chosen[index] in (1, True)
+    if shape.fields.items("indexer_types") is not None:
+        return bool(shape.fields.entry(index, "indexer_types") == "full")
+    chosen = "sparse_attention_config.sparse_attention_freq"
+    if shape.fields.items(chosen) is not None:
+        return shape.fields.entry(index, chosen) in (1, True)
     return shape.fields.raw("index_n_heads", "sparse_attention_config.sparse_num_index_heads") is not None
 
 
@@ -478,7 +553,7 @@ def _head_dim(shape: Shape, index: int, heads: int, kind: str) -> int:
     """Size of one head: stated, the class's own, or hidden size over heads."""
     fields = shape.fields
     if _is_latent(fields):
-        return fields.count("qk_nope_head_dim") + fields.need("qk_rope_head_dim")
+        return fields.need("qk_nope_head_dim") + fields.need("qk_rope_head_dim")
     special = ("global_head_dim",) if kind == "full" else (_local_prefix(shape, kind) + "head_dim",)
     own = _override(shape, index, "head_dim")
     size = fields.whole(*own, *special, *HEAD_DIM, least=1) or shape.family.head_dim
@@ -540,9 +615,8 @@ def _is_moe(shape: Shape, index: int) -> bool:
     fields = shape.fields
     if fields.per_layer(index, *EXPERTS) < 1 or fields.raw("enable_moe_block") == ("enable_moe_block", False):
         return False
-    kinds = fields.items("mlp_layer_types")
-    if kinds is not None:
-        return index < len(kinds) and kinds[index] in ("sparse", "moe")
+    if fields.items("mlp_layer_types") is not None:
+        return fields.entry(index, "mlp_layer_types") in ("sparse", "moe")
     chosen = fields.items("moe_layers", "moe_layers_enum")
     if chosen is not None:
         return index in chosen
@@ -552,9 +626,11 @@ def _is_moe(shape: Shape, index: int) -> bool:
 def _is_moe_by_step(shape: Shape, index: int) -> bool:
     """Dense layers first, then experts in every so many layers."""
     fields = shape.fields
-    frequency = fields.items("moe_layer_freq")
-    if frequency is not None:
-        return index < len(frequency) and frequency[index] in (1, True)
+    if fields.items("moe_layer_freq") is not None:
+        chosen = fields.entry(index, "moe_layer_freq")
+        if chosen not in (0, 1):
+            fields.wrong(f"moe_layer_freq[{index}]", "is not 0 or 1")
+        return bool(chosen)
     if index < fields.count("first_k_dense_replace", "moe_layer_start_index"):
         return False
     if index > fields.count("moe_layer_end_index", default=MAX_LAYERS):
@@ -562,9 +638,9 @@ def _is_moe_by_step(shape: Shape, index: int) -> bool:
     period = fields.count("expert_layer_period")
     if period:
         return index % period == fields.count("expert_layer_offset")
-    after = fields.count("decoder_sparse_step", "interleave_moe_layer_step", default=1)
-    every = fields.count("moe_layer_freq", "moe_layer_interval", default=1)
-    return after > 0 and every > 0 and (index + 1) % after == 0 and index % every == 0
+    after = fields.whole("decoder_sparse_step", least=1) or fields.count("interleave_moe_layer_step", default=1)
+    every = fields.count("moe_layer_freq", "moe_layer_interval", default=1, least=1)
+    return after > 0 and (index + 1) % after == 0 and index % every == 0
 
 
 def _width(shape: Shape, index: int) -> int:
@@ -609,7 +685,7 @@ def _mixer_part(shape: Shape, mixer: Mixer) -> Part:
 
 
 def _is_latent(fields: Fields) -> bool:
-    return fields.raw("kv_lora_rank") is not None and fields.raw("qk_rope_head_dim") is not None
+    return fields.raw("kv_lora_rank") is not None
 
 
 def _joined(one: Part, two: Part) -> Part:
@@ -867,7 +943,10 @@ def _experts(shape: Shape) -> Part:
     experts, active = fields.need(*EXPERTS, most=100_000), fields.need(*ACTIVE)
     if active > experts:
         fields.wrong(ACTIVE[0], f"is {active}, above the {experts} experts")
-    width = fields.per_layer(shape.layers - 1, *EXPERT_WIDTH) or fields.per_layer(shape.layers - 1, *FFN)
+    width = fields.per_layer(shape.layers - 1, *EXPERT_WIDTH)
+    if not width and family.own_width:
+        fields.missing(*EXPERT_WIDTH)
+    width = width or fields.per_layer(shape.layers - 1, *FFN)
     if not width:
         fields.missing(*EXPERT_WIDTH, *FFN)
     inner = fields.count("moe_latent_size") or hidden

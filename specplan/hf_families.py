@@ -25,6 +25,8 @@ class Family:
     expert_bias, router_bias, sinks, positions, head_bias    extra tensors of the class
     shared      the class has one shared expert of expert width without a field for it
     shared_gate a gate vector weighs the shared experts
+    own_width   the experts have a width of their own, which the config must state
+    latent      the cache is a latent, whose sizes the config must state unless use_mla is false
     windowed    which layers have the window: all, even, odd, every (all but each `period`-th), or
                 late (from max_window_layers on)
     window      the class's window when the config has no such field
@@ -57,6 +59,8 @@ class Family:
     embedding_norm: bool = False
     shared: bool = False
     shared_gate: bool = False
+    own_width: bool = False
+    latent: bool = False
     windowed: str = "all"
     window: int | None = None
     period: int = 0
@@ -86,7 +90,7 @@ _GEMMA_3_4B = {
 _LLAMA = Family(whole=_LLAMA_7B)
 _QWEN2 = Family(qkv_bias=True, qkv_keys=("qkv_bias",), o_keys=(), windowed="late", opt_in=True)
 _QWEN3 = Family(qk_norm="head", windowed="late", opt_in=True, head_dim=128)
-_QWEN3_NEXT = Family(qk_norm="head", shared_gate=True, gate_heads=True, head_dim=256)
+_QWEN3_NEXT = Family(qk_norm="head", shared_gate=True, own_width=True, gate_heads=True, head_dim=256)
 _GEMMA = Family(tied=True, head_dim=256)
 _GEMMA2 = Family(tied=True, norms=4, windowed="even", window=4096, head_dim=256)
 _GEMMA3 = Family(
@@ -118,10 +122,12 @@ _FALCON = replace(
 )
 _HALF_BIASED = replace(_PARALLEL, qkv_bias=False, o_bias=False)
 _USE_BIAS = replace(_GPT, tied=True, qkv_keys=("use_bias",), o_keys=("use_bias",), mlp_keys=("use_bias",))
+_GEMMA4 = replace(_GEMMA3, window=512, partial={}, own_width=True)
 _ERNIE = Family(tied=True, qkv_keys=("use_bias",), o_keys=("use_bias",), mlp_keys=("use_bias",))
-_DEEPSEEK = Family()
-_DEEPSEEK3 = Family(router_bias=True)
-_GLM4_MOE = Family(qk_norm="head", qk_default=False, o_keys=(), router_bias=True)
+_DEEPSEEK = Family(own_width=True)
+_DEEPSEEK2 = Family(own_width=True, latent=True)
+_DEEPSEEK3 = Family(router_bias=True, own_width=True, latent=True)
+_GLM4_MOE = Family(qk_norm="head", qk_default=False, o_keys=(), router_bias=True, own_width=True)
 
 FAMILIES: dict[str, Family] = {
     "llama": _LLAMA,
@@ -144,23 +150,24 @@ FAMILIES: dict[str, Family] = {
     "olmoe": Family(qk_norm="full"),
     "exaone4": Family(qk_norm="head", windowed="every", period=4),
     "ernie4_5": _ERNIE,
-    "ernie4_5_moe": replace(_ERNIE, router_bias=True),
+    "ernie4_5_moe": replace(_ERNIE, router_bias=True, own_width=True),
     "hunyuan_v1_dense": Family(qk_norm="head"),
     "hunyuan_v1_moe": Family(qk_norm="head"),
-    "dots1": Family(qk_norm="head", windowed="late"),
+    "dots1": Family(qk_norm="head", windowed="late", own_width=True),
     "minimax_m2": Family(qk_norm="full", router_bias=True, head_dim=128),
     "qwen": Family(qkv_bias=True, qkv_keys=(), o_keys=(), mlp_keys=()),
     "qwen2": _QWEN2,
-    "qwen2_moe": replace(_QWEN2, shared_gate=True),
+    "qwen2_moe": replace(_QWEN2, shared_gate=True, own_width=True),
     "qwen3": _QWEN3,
-    "qwen3_moe": replace(_QWEN3, head_dim=None),
+    "qwen3_moe": replace(_QWEN3, head_dim=None, own_width=True),
     "qwen3_next": _QWEN3_NEXT,
     "qwen3_5": _QWEN3_NEXT,
     "qwen3_5_moe": _QWEN3_NEXT,
     "gemma": _GEMMA,
     "gemma2": _GEMMA2,
     "gemma3": _GEMMA3,
-    "gemma4": replace(_GEMMA3, window=512, partial={}),
+    "gemma3n": replace(_GEMMA3, window=512, period=5, partial={}),
+    "gemma4": _GEMMA4,
     "cohere": Family(tied=True, norms=1, qk_norm="full", qk_default=False),
     "cohere2": Family(tied=True, norms=1, windowed="every", window=4096, period=4),
     "phi": replace(_PARALLEL, qk_norm="full", qk_default=False),
@@ -194,7 +201,7 @@ FAMILIES: dict[str, Family] = {
     "glm4_moe_lite": _DEEPSEEK3,
     "glm_moe_dsa": _DEEPSEEK3,
     "deepseek": _DEEPSEEK,
-    "deepseek_v2": _DEEPSEEK,
+    "deepseek_v2": _DEEPSEEK2,
     "deepseek_v3": _DEEPSEEK3,
     "deepseek_v32": _DEEPSEEK3,
     "kimi_k2": _DEEPSEEK3,
@@ -210,7 +217,7 @@ FAMILIES: dict[str, Family] = {
     ),
     "llama4": Family(shared=True, qk_norm="none", head_dim=128, windowed="every", period=4),
     "nemotron": Family(gated=False, norm_parts=2),
-    "nemotron_h": Family(gated=False, norms=1, router_bias=True),
+    "nemotron_h": Family(gated=False, norms=1, router_bias=True, own_width=True),
     "nemotron-nas": Family(),
     "arcee": Family(gated=False),
     "jamba": Family(),
@@ -220,13 +227,17 @@ FAMILIES: dict[str, Family] = {
     "falcon_h1": Family(),
     "apertus": Family(gated=False, qk_norm="head"),
     "phimoe": Family(norm_parts=2),
-    "mimo_v2_flash": Family(router_bias=True),
+    "mimo_v2_flash": Family(router_bias=True, own_width=True),
     "minimax_m3": Family(qk_norm="head", router_bias=True),
     "mimo": Family(qkv_bias=True, o_keys=()),
     "mamba": Family(tied=True, norms=1),
     "mamba2": Family(norms=1),
     "falcon_mamba": Family(tied=True, norms=1),
 }
+
+# Classes whose configs have no field for grouped queries, or use it in one variant alone.
+MULTI_HEAD: tuple[str, ...] = ("gpt2", "opt", "bloom", "gpt_neox", "gpt_neo", "gptj", "codegen", "gpt_bigcode")
+MULTI_HEAD += ("mpt", "falcon", "refinedweb", "refinedwebmodel", "qwen", "phi-msft", "baichuan", "internlm")
 
 _ALIASES = {
     "qwen2_vl": "qwen2",

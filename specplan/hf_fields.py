@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, NoReturn
 
 from .errors import InputError
@@ -31,11 +31,13 @@ class Fields:
     values   the language model's own mapping, with what it inherits from the top
     where    the file or model, for messages
     nested   whether it was found below the top
+    labels   what a field is called in a file that is no config.json (GGUF), for messages
     """
 
     values: Mapping[str, Any]
     where: str
     nested: bool = False
+    labels: Mapping[str, str] = field(default_factory=dict)
 
     def raw(self, *names: str) -> tuple[str, Any] | None:
         """The first of `names` that is present and not null; `a.b` looks into the mapping `a`."""
@@ -71,12 +73,28 @@ class Fields:
             self.missing(*names)
         return value
 
+    def label(self, name: str) -> str:
+        """What the file calls a field; an index behind it is kept."""
+        stem, bracket, index = name.partition("[")
+        return self.labels.get(stem, stem) + bracket + index
+
     def missing(self, *names: str) -> NoReturn:
+        if self.labels:
+            self._metadata(names[0], "is missing")
         others = f"it may also be called {', '.join(names[1:])}; " if names[1:] else ""
         raise InputError(
             f"{self.where}: required field {names[0]!r} is missing",
             hint=f"{others}add it to the config, or describe the model with --params and --layers",
         )
+
+    def entry(self, index: int, *names: str) -> Any:
+        """The entry of layer `index` in a list that must have one for every layer; None when there is no list."""
+        listed, found = self.items(*names), self.raw(*names)
+        if listed is None or found is None:
+            return None
+        if index >= len(listed):
+            self.wrong(found[0], f"has {len(listed)} entries, layer {index} needs one")
+        return listed[index]
 
     def per_layer(self, index: int, *names: str, default: int = 0, least: int = 0) -> int:
         """A whole number that may be given once or as a list by layer."""
@@ -141,7 +159,13 @@ class Fields:
         return found[1]
 
     def wrong(self, name: str, what: str) -> NoReturn:
+        if self.labels:
+            self._metadata(name, what)
         raise InputError(f"{self.where}: {name!r} {what}", hint="correct the field in the model's config")
+
+    def _metadata(self, name: str, what: str) -> NoReturn:
+        hint = "give a complete model file, or the model's config.json with --dtype"
+        raise InputError(f"{self.where}: metadata {self.label(name)!r} {what}", hint=hint)
 
     def _whole(self, name: str, value: Any, least: int, most: int) -> int:
         exact = isinstance(value, int) and not isinstance(value, bool)

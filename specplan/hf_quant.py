@@ -205,6 +205,11 @@ def grouped(bits: float, group: int, *, scale_bits: float = 16.0, zero_bits: flo
     return bits + (scale_bits + zero_bits) / group if group > 0 else bits
 
 
+def _per(group: int) -> str:
+    """How many weights share a scale, in words."""
+    return f"per {group}" if group > 0 else "per column, left out"
+
+
 def _group_size(block: Fields, *names: str, default: int) -> int:
     """Weights per scale; -1 and channel-wise strategies give 0."""
     found = block.raw(*names)
@@ -226,20 +231,20 @@ def _bits(block: Fields, *names: str, default: int = 4) -> int:
 def _gptq(block: Fields) -> WeightFormat:
     bits, group = _bits(block, "bits"), _group_size(block, "group_size", default=128)
     stored = grouped(bits, group, zero_bits=bits)
-    return _integer(bits, stored, f"gptq: {bits}-bit weights, 16-bit scale and {bits}-bit zero point per {group}")
+    return _integer(bits, stored, f"gptq: {bits}-bit weights, 16-bit scale and {bits}-bit zero point {_per(group)}")
 
 
 def _awq(block: Fields) -> WeightFormat:
     bits, group = _bits(block, "bits", "w_bit"), _group_size(block, "group_size", "q_group_size", default=128)
     zero = bits if block.flag("zero_point", default=True) else 0
     stored = grouped(bits, group, zero_bits=zero)
-    return _integer(bits, stored, f"awq: {bits}-bit weights, 16-bit scale and {zero}-bit zero point per {group}")
+    return _integer(bits, stored, f"awq: {bits}-bit weights, 16-bit scale and {zero}-bit zero point {_per(group)}")
 
 
 def _mlx(block: Fields) -> WeightFormat:
     bits, group = _bits(block, "bits"), _group_size(block, "group_size", default=64)
     stored = grouped(bits, group, zero_bits=16)
-    return _integer(bits, stored, f"mlx: {bits}-bit weights, 16-bit scale and bias per {group}")
+    return _integer(bits, stored, f"mlx: {bits}-bit weights, 16-bit scale and bias {_per(group)}")
 
 
 def _bitsandbytes(block: Fields) -> WeightFormat:
@@ -358,7 +363,7 @@ def _algorithm(block: Fields) -> WeightFormat:
         return FORMATS["fp8"]
     if name.startswith(("W4A16", "W4A8", "INT4")):
         size = _group_size(block, "group_size", default=128)
-        return _integer(4, grouped(4, size), f"4-bit weights, 16-bit scale per {size}")
+        return _integer(4, grouped(4, size), f"4-bit weights, 16-bit scale {_per(size)}")
     if name in ("INT8_SQ", "W8A8_SQ_PER_CHANNEL", "INT8"):
         return FORMATS["w8a8"]
     if name == "MXFP8":

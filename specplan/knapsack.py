@@ -6,7 +6,8 @@ nodes below a node and S_k that of its children k, k+1, ... with what is below t
     S_k(m) = max over s >= 1 of [p_k (1 + F(s - 1)) + S_(k+1)(m - s)],   F = S_0,   S(0) = 0
 
 Exact, O(nodes^2 children depth) as array operations. A vector that is the same at every depth needs one table per
-number of levels left; other vectors one per depth and levels left; measured paths one per path.
+number of levels left; other vectors one per depth and levels left; measured paths one per path. Trees that must have
+exactly so many levels need a second table: one of the children carries the depth.
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ class Knapsack:
         self.acceptance = acceptance
         self.count = max_nodes
         self.children = min(max_nodes, max_children or max_nodes)
-        self._sums: dict[tuple[Key, int], list[Floats]] = {}
+        self._sums: dict[tuple[Key, int, bool], list[Floats]] = {}
 
     # ---- what differs between rows and paths
 
@@ -62,40 +63,66 @@ class Knapsack:
             return (*key, rank)
         return key if self.acceptance.depth_free else (*key, 0)
 
-    def _with_child(self, weight: float, below: Floats) -> Floats:
-        """Value of a child and what is below it, by the nodes they take; index 0 is impossible."""
-        values = (
-            weight + below
-            if isinstance(self.acceptance, Paths)
-            else np.where(np.isfinite(below), weight * (1.0 + np.where(np.isfinite(below), below, 0.0)), -np.inf)
-        )
-        return np.concatenate([[-np.inf], values[: self.count]])
+    def _with_child(self, key: Key, rank: int, weight: float, below: Floats) -> Floats:
+        """Value of a child and what is below it, by the nodes they take; index 0 is to leave it out."""
+        known = np.isfinite(below)
+        sums = np.where(known, below, 0.0)
+        values = weight + sums if isinstance(self.acceptance, Paths) else weight * (1.0 + sums)
+        left_out = 0.0 if self.acceptance.any_subset else -np.inf
+        if isinstance(self.acceptance, Paths) and self.acceptance.child(key, len(key) + 1, rank) is None:
+            return np.array([left_out])
+        return np.concatenate([[left_out], np.where(known, values, -np.inf)[: self.count]])
 
     # ---- tables
 
-    def _tables(self, key: Key, left: int) -> list[Floats]:
-        """S_0, S_1, ... of a place with `left` levels below it."""
-        if (key, left) not in self._sums:
+    def _tables(self, key: Key, left: int, full: bool = False) -> list[Floats]:
+        """S_0, S_1, ... of a place with `left` levels below it; `full`: some node is at the last of them."""
+        if (key, left, full) not in self._sums:
             row = self._row(key) if left > 0 else ()
-            sums = [np.zeros(1)]
+            sums = [np.full(1, -np.inf) if full and left else np.zeros(1)]
             for rank in reversed(range(len(row))):
-                child = self._with_child(row[rank], self._tables(self._below(key, rank), left - 1)[0])
-                total = best_sums(child, sums[-1], self.count)
-                total[0] = 0.0
+                parts = [
+                    best_sums(*pair, self.count) for pair in self._pairs(key, left, full, rank, row[rank], sums[-1])
+                ]
+                total = np.full(max(map(len, parts)), -np.inf)
+                for part in parts:
+                    total[: len(part)] = np.maximum(total[: len(part)], part)
+                total[0] = -np.inf if full else 0.0
                 sums.append(total)
-            self._sums[key, left] = sums[::-1]
-        return self._sums[key, left]
+            self._sums[key, left, full] = sums[::-1]
+        return self._sums[key, left, full]
 
-    def _best(self, depth: int) -> Floats:
-        levels = min(depth, self.count, self.acceptance.max_depth or depth)
+    def _pairs(
+        self, key: Key, left: int, full: bool, rank: int, weight: float, rest: Floats
+    ) -> list[tuple[Floats, Floats]]:
+        """(a child, its younger siblings) by nodes; `full`: the younger siblings carry the depth, or the child does."""
+        below = self._below(key, rank)
+        child = self._with_child(key, rank, weight, self._tables(below, left - 1)[0])
+        if not full:
+            return [(child, rest)]
+        tall = self._with_child(key, rank, weight, self._tables(below, left - 1, True)[0])
+        tall[0] = -np.inf
+        return [(child, rest), (tall, self._tables(key, left)[rank + 1])]
+
+    def _levels(self, depth: int) -> int:
+        return min(depth, self.count, self.acceptance.max_depth or depth)
+
+    def _best(self, levels: int, full: bool = False) -> Floats:
         if isinstance(self.acceptance, ByDepth) and self.acceptance.depth_free:
             for left in range(levels):
-                self._tables((), left)
-        return self._tables((), levels)[0]
+                self._tables((), left, full)
+        return self._tables((), levels, full)[0]
 
     def values(self, depth: int) -> list[float]:
-        best = self._best(depth)
+        best = self._best(self._levels(depth))
         return [float(value) for value in best[np.isfinite(best)]]
+
+    def values_to(self, depth: int) -> list[float]:
+        """As `values`, for trees whose depth is exactly that; -1 where none has so many nodes."""
+        if depth > self._levels(depth):
+            return []
+        best = self._best(depth, True)
+        return np.where(np.isfinite(best), best, -1.0).tolist()  # type: ignore[no-any-return]
 
     def bound(self, depth: int) -> list[float]:
         return self.values(depth)
@@ -103,27 +130,45 @@ class Knapsack:
     # ---- trees
 
     def tree(self, nodes: int, depth: int) -> TokenTree:
-        reachable = len(self.values(depth)) - 1
+        return self._drawn(min(nodes, len(self.values(depth)) - 1), self._levels(depth), False)
+
+    def tree_to(self, nodes: int, depth: int) -> TokenTree:
+        """The best tree of exactly that depth."""
+        return self._drawn(nodes, depth, True)
+
+    def _drawn(self, nodes: int, levels: int, full: bool) -> TokenTree:
         paths: list[Path] = []
-        levels = min(depth, self.count, self.acceptance.max_depth or depth)
-        todo: list[tuple[Path, Key, int, int]] = [((), (), min(nodes, reachable), levels)]
+        todo: list[tuple[Path, Key, int, int, bool]] = [((), (), nodes, levels, full)]
         while todo:
-            path, key, count, left = todo.pop()
-            for rank, size in enumerate(self._shares(key, count, left)):
+            path, key, count, left, tall = todo.pop()
+            for rank, size, carries in self._shares(key, count, left, tall):
                 paths.append((*path, rank))
-                todo.append(((*path, rank), self._below(key, rank), size - 1, left - 1))
+                todo.append(((*path, rank), self._below(key, rank), size - 1, left - 1, carries))
         return TokenTree.from_paths(paths)
 
-    def _shares(self, key: Key, count: int, left: int) -> list[int]:
-        """Nodes that each child takes, itself included."""
-        shares: list[int] = []
+    def _shares(self, key: Key, count: int, left: int, full: bool) -> list[tuple[int, int, bool]]:
+        """Rank of each child, the nodes that it takes, itself included, and whether it carries the depth."""
+        shares: list[tuple[int, int, bool]] = []
         row = self._row(key) if count else ()
         for rank, weight in enumerate(row):
             if not count:
                 break
-            child = self._with_child(weight, self._tables(self._below(key, rank), left - 1)[0])
-            rest = self._tables(key, left)[rank + 1]
-            sizes = np.arange(max(1, count - len(rest) + 1), min(count, len(child) - 1) + 1)
-            shares.append(int(sizes[np.argmax(child[sizes] + rest[count - sizes])]))
-            count -= shares[-1]
+            rest = self._tables(key, left, full)[rank + 1]
+            pairs = self._pairs(key, left, full, rank, weight, rest)
+            found = [_split(child, others, count) for child, others in pairs]
+            carries = full and found[1] > found[0]
+            size = found[carries][1]
+            if size:
+                shares.append((rank, size, carries))
+            full, count = full and not carries, count - size
         return shares
+
+
+def _split(child: Floats, rest: Floats, count: int) -> tuple[float, int]:
+    """Most that `count` nodes are worth when shared by a child and the rest, and the child's share."""
+    sizes = np.arange(max(0, count - len(rest) + 1), min(count, len(child) - 1) + 1)
+    if not len(sizes):
+        return -np.inf, 0
+    sums = child[sizes] + rest[count - sizes]
+    best = int(np.argmax(sums))
+    return float(sums[best]), int(sizes[best])

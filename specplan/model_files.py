@@ -12,6 +12,7 @@ A bundled model is one YAML file in `models/`:
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -25,6 +26,7 @@ Overrides = Mapping[str, Any] | None
 
 KEYS = {"name", "title", "aliases", "config", "sources", "notes"}
 MAX_CONFIG_BYTES = 20_000_000
+WEIGHT_SUFFIXES = (".safetensors", ".bin", ".pt", ".pth")
 
 
 def data_folder() -> Path:
@@ -90,6 +92,9 @@ def load(name: str, *, dtype: str | None = None, overrides: Overrides = None, on
                 f"{path}: a GGUF file has no config to change", hint="leave --set model.* out, or give a config.json"
             )
         return read_gguf(path, dtype=dtype)
+    if path.suffix.casefold() in WEIGHT_SUFFIXES:
+        hint = f"give its directory, {path.parent}, or the config.json there"
+        raise InputError(f"{path}: weights, without the config that says their geometry", hint=hint)
     return read_config(changed(read_json(path), overrides), name=str(path), dtype=dtype)
 
 
@@ -164,6 +169,7 @@ def load_directory(path: Path, *, dtype: str | None = None, overrides: Overrides
 
     Geometry comes from the config; stored bytes by tensor group from the files, when they are there and
     no dtype is asked for.
+    Raises   InputError when the files hold other layers than the config describes.
     """
     config = changed(read_json(path / "config.json"), overrides)
     extra = path / "hf_quant_config.json"
@@ -172,21 +178,31 @@ def load_directory(path: Path, *, dtype: str | None = None, overrides: Overrides
     model = read_config(config, name=str(path), dtype=dtype)
     if dtype is not None or overrides or not any(path.glob("*.safetensors")):
         return model
-    from .weights_files import read_safetensors, with_file_bytes
+    from .weights_files import check_layers, read_safetensors, with_file_bytes
 
-    return with_file_bytes(model, read_safetensors(path, layers=model.layers))
+    stored = read_safetensors(path, layers=model.layers)
+    check_layers(model, stored, where=str(path / "config.json"), holder="the weight files beside it hold")
+    return with_file_bytes(model, stored)
 
 
 def read_json(path: Path) -> dict[str, Any]:
-    """The mapping in a JSON file of at most 20 MB.
+    """The mapping in a JSON file of at most 20 MB; `Infinity` is read, since published configs hold it.
 
-    Raises  InputError when it cannot be read, is no JSON, or holds no mapping.
+    Raises  InputError when it cannot be read, is no JSON, holds no mapping, or says a key twice.
     """
+
+    def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        found = dict(pairs)
+        if len(found) < len(pairs):
+            key = Counter(key for key, _ in pairs).most_common(1)[0][0]
+            raise InputError(f"{path}: key {key[:40]!r} appears twice", hint="keep one of them")
+        return found
+
     hint = "give a model's config.json, the directory that holds it, or a bundled name"
     try:
         if path.stat().st_size > MAX_CONFIG_BYTES:
             raise InputError(f"{path}: larger than {MAX_CONFIG_BYTES / 1e6:g} MB, not a config", hint=hint)
-        document = json.loads(path.read_text(encoding="utf-8-sig"))
+        document = json.loads(path.read_text(encoding="utf-8-sig"), object_pairs_hook=unique)
     except OSError as error:
         raise InputError(f"{path}: {error.strerror or 'cannot be read'}", hint=hint) from None
     except (ValueError, RecursionError) as error:

@@ -14,13 +14,12 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from itertools import accumulate
 from typing import Any, overload
 
-from .acceptance import Acceptance, as_acceptance
+from .acceptance import Acceptance, ByDepth, Mixture, Paths, as_acceptance
 from .errors import InputError
 from .families import best_uniform, full_tree_fitting
-from .frontier import Engine, LevelLists, engine_for
+from .frontier import BestFirst, Engine, ExactDepth, engine_for
 from .rounds import PASSES, SHAPES, Costs, Round, Times, evaluate, known_time, round_of
 from .tree import MAX_DEPTH, MAX_NODES, TokenTree, limit
 
@@ -261,8 +260,9 @@ def fastest_tree(
                         that get children
     draft_shape         sequential, or block: one draft pass of width = depth
     returns             the optimum; of equal ones the one with the fewest nodes
-    Exact               whenever the draft's time depends on the depth only; with times by level width for
-                        non-increasing vectors, unless `optimality` is "gap"
+    Exact               unless `optimality` is "gap": whenever the draft's time depends on the depth only, but for
+                        mixtures of vectors that rise; with times by level width for non-increasing vectors, and for
+                        all other kinds as far as branch and bound gets
 
     >>> fastest_tree([0.6, 0.24], verify_s=[10, 10, 10, 10, 30], max_nodes=4, max_depth=4).tree.widths
     (2, 1)
@@ -314,28 +314,38 @@ def _search(known: Acceptance, costs: Costs, verify: list[float], depth: int, ch
     nodes = len(verify) - 1
     engine = engine_for(known, nodes, children)
     if costs.shape == "block":
-        return _by_depth(engine, verify, [costs.draft_time(d) + costs.overhead_s for d in range(1, depth + 1)])
+        seconds = [costs.draft_time(d) + costs.overhead_s for d in range(1, depth + 1)]
+        return _by_depth(known, engine, verify, seconds, children)
     draft = costs.draft_times(nodes)
     if all(seconds == draft[1] for seconds in draft[2:]):
         paid = 1 if costs.passes == "all" else 0
-        return _by_depth(engine, verify, [draft[1] * (d + paid) + costs.overhead_s for d in range(1, depth + 1)])
+        seconds = [draft[1] * (d + paid) + costs.overhead_s for d in range(1, depth + 1)]
+        return _by_depth(known, engine, verify, seconds, children)
     from .width_search import search_widths
 
     found = search_widths(known, engine, verify, draft, costs, depth, children)
     return _Search(found.depth, found.tau, found.round_s, found.draw, found.limit)
 
 
-def _by_depth(engine: Engine, verify: list[float], cost: list[float]) -> _Search:
+def _by_depth(
+    known: Acceptance, engine: Engine, verify: list[float], cost: list[float], children: int | None
+) -> _Search:
     """Draft times depend on the depth: every node count and depth is looked at.
 
     cost   seconds of a round of that depth besides verification, depth 1 first
     """
     found = _Search.plain(verify)
     caps: list[int] = [0] * len(verify)
+    if any(after < before for before, after in zip(cost, cost[1:])):
+        exact = _of_exact_depth(known, engine, len(verify) - 1, children)
+        if exact is None:
+            _by_own_depth(engine, verify, cost, found, caps)
+            return _closed(known, verify, cost, children, found)
+        found.draw = lambda nodes: exact.tree_to(nodes, caps[nodes])
+        for depth, extra in enumerate(cost, 1):
+            _take(found, caps, depth, exact.values_to(depth), [v + extra for v in verify])
+        return found
     found.draw = lambda nodes: engine.tree(nodes, caps[nodes])
-    falls = any(after < before for before, after in zip(cost, cost[1:]))
-    if falls:
-        return _by_exact_depth(engine, verify, cost, found)
     before: list[float] = []
     for depth, extra in enumerate(cost, 1):
         values = engine.values(depth)
@@ -343,9 +353,7 @@ def _by_depth(engine: Engine, verify: list[float], cost: list[float]) -> _Search
             break
         before = values
         _take(found, caps, depth, values, [v + extra for v in verify])
-        if not engine.proved:
-            _raise_to_bound(found, engine.bound(depth), [v + extra for v in verify])
-    return found
+    return found if engine.proved else _closed(known, verify, cost, children, found)
 
 
 def _take(found: _Search, caps: list[int], depth: int, values: list[float], seconds: list[float]) -> None:
@@ -357,34 +365,50 @@ def _take(found: _Search, caps: list[int], depth: int, values: list[float], seco
             found.depth[nodes] = caps[nodes] = depth
 
 
-def _by_exact_depth(engine: Engine, verify: list[float], cost: list[float], found: _Search) -> _Search:
-    """The draft's time falls somewhere with the depth: a tree pays for its own depth, not for the cap."""
-    caps = [0] * len(verify)
-    if isinstance(engine, LevelLists):
-        found.draw = lambda nodes: engine.tree_to(nodes, caps[nodes])
-        for depth, extra in enumerate(cost, 1):
-            _take(found, caps, depth, engine.values_to(depth), [v + extra for v in verify])
-        return found
-    cheapest = list(accumulate(reversed(cost), min))[::-1]
+def _of_exact_depth(known: Acceptance, engine: Engine, nodes: int, children: int | None) -> ExactDepth | None:
+    """The engine for trees that have exactly so many levels; None where none is exact."""
+    if isinstance(known, Mixture):
+        falls = engine.proved and not known.any_subset and all(isinstance(part, ByDepth) for part in known.components)
+        return BestFirst(known, nodes, children) if falls else None
+    if isinstance(known, Paths):
+        from .knapsack import Knapsack
+
+        return Knapsack(known, nodes, children)
+    return engine if isinstance(engine, ExactDepth) else None
+
+
+def _by_own_depth(engine: Engine, verify: list[float], cost: list[float], found: _Search, caps: list[int]) -> None:
+    """A tree pays for its own depth, not for the cap."""
     found.draw = lambda nodes: engine.tree(nodes, caps[nodes])
+    least = min(cost)
     for depth in range(1, len(cost) + 1):
-        _raise_to_bound(found, engine.bound(depth), [v + cheapest[0] for v in verify])
         for nodes, value in enumerate(engine.values(depth)):
-            if nodes and (1.0 + value) / (verify[nodes] + cheapest[0]) > found.rate(nodes):
+            if nodes and (1.0 + value) / (verify[nodes] + least) > found.rate(nodes):
                 own = engine.tree(nodes, depth).depth
                 _take_one(found, caps, nodes, depth, own, value, verify[nodes] + cost[own - 1])
+
+
+def _closed(known: Acceptance, verify: list[float], cost: list[float], children: int | None, found: _Search) -> _Search:
+    """Looks for faster trees than those that were found."""
+    from .grove import Fees, fastest
+
+    best = found.best()
+    seeds = [found.draw(best)] if best else []
+    trees, found.limit = fastest(known, Fees.by_depth(verify, cost), children, seeds, found.rate(best), best)
+    own = {}
+    for tree in trees:
+        tau, seconds = known.tau(tree), verify[tree.nodes] + cost[tree.depth - 1]
+        if tau / seconds > found.rate(tree.nodes):
+            own[tree.nodes] = tree
+            found.tau[tree.nodes], found.round_s[tree.nodes], found.depth[tree.nodes] = tau, seconds, tree.depth
+    draw = found.draw
+    found.draw = lambda nodes: own[nodes] if nodes in own else draw(nodes)
     return found
 
 
 def _take_one(found: _Search, caps: list[int], nodes: int, cap: int, depth: int, value: float, seconds: float) -> None:
     if seconds < math.inf and (1.0 + value) / seconds > found.rate(nodes):
         found.tau[nodes], found.round_s[nodes], found.depth[nodes], caps[nodes] = 1.0 + value, seconds, depth, cap
-
-
-def _raise_to_bound(found: _Search, bound: list[float], seconds: list[float]) -> None:
-    """No tree is faster than `limit`."""
-    rates = [(1.0 + value) / s for value, s in zip(bound[1:], seconds[1:])]
-    found.limit = max([found.limit, *rates])
 
 
 def _finish(found: _Search, known: Acceptance, costs: Costs) -> Fastest:

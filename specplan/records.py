@@ -166,6 +166,18 @@ def record_in(declared: Any) -> type[Record] | None:
     return next((found for part in get_args(declared) if (found := record_in(part)) is not None), None)
 
 
+def quantity_in(declared: Any) -> Quantity | None:
+    """The quantity named in a type such as `Annotated[float, Quantity(...)] | None`."""
+    if isinstance(declared, Quantity):
+        return declared
+    return next((found for part in get_args(declared) if (found := quantity_in(part)) is not None), None)
+
+
+def needed_fields(cls: type[Record]) -> list[str]:
+    """The fields without a default."""
+    return [one.name for one in fields(cls) if one.default is MISSING and one.default_factory is MISSING]  # type: ignore[arg-type]
+
+
 # -- what a field's text means ----------------------------------------------------------------------------------------
 
 _BARE = re.compile(r"[-+\d._]+(?:[eE][-+]?\d+)?")

@@ -180,6 +180,12 @@ class PassTimer:
             self.hardware, self.model, time=self.time, draft=self.draft, engine=engine, offload=self.offload
         )
 
+    def without_checking(self) -> PassTimer:
+        """The same timer without what the engine's host adds to a verification: for knees."""
+        if self.engine is None:
+            return self
+        return self.with_engine(self.engine.model_copy(update={"per_verification": 0.0, "per_verified_sequence": 0.0}))
+
     # ---- ideal
 
     def _ideal(self, load: Load) -> PassTime:
@@ -246,8 +252,14 @@ class PassTimer:
         return whole + fixed, memory, compute
 
     def _product(self, rows: float, memory: float, compute: float, eff: Efficiency) -> Any:
-        tiled = compute * self.tiles(rows, eff.tile) * eff.tile / rows
-        return self.norm(memory, tiled, eff.exponent) * self.step(rows, eff)
+        """Seconds with rows rounded up to the tile.
+
+        The filling of a first tile counts at the full clock: the fit gives it a share in the time of few rows, which
+        read their bytes meanwhile and run in smaller tiles, so that a lower clock hardly slows them.
+        """
+        tiles = self.tiles(rows, eff.tile)
+        filling = (tiles * eff.tile / rows - 1) * (1 - (tiles == 1) * (1 - self.clock))
+        return self.norm(memory, compute * (1 + filling), eff.exponent) * self.step(rows, eff)
 
     def _by_vectors(self, kernel: Kernel, rate: float, matrix: Any, one_row: Any) -> Any:
         """Seconds where few rows are multiplied vector by vector; `matrix` is what the kernels for many rows take.
@@ -582,9 +594,9 @@ def rooflines(timer: PassTimer, widths: Sequence[int], *, load: Load) -> list[Ro
         return timer.at(replace(load, width=width))
 
     first = timed(1)
-    curve = timer.curve(load)
+    curve, alone = timer.curve(load), timer.without_checking()
     knees = {
-        slower: knee_width(lambda w: timer.seconds(replace(load, width=w)), slower)
+        slower: knee_width(lambda w: alone.seconds(replace(load, width=w)), slower)
         if curve is None
         else curve.knee(slower)
         for slower in (0.1, 0.5)

@@ -104,6 +104,9 @@ GGUF_FIELDS = {
     "interleave_moe_layer_step": "interleave_moe_layer_step",
     "kv_lora_rank": "attention.kv_lora_rank",
     "q_lora_rank": "attention.q_lora_rank",
+    "hidden_size_per_layer_input": "embedding_length_per_layer_input",
+    "altup_num_inputs": "altup.num_inputs",
+    "num_kv_shared_layers": "attention.shared_kv_layers",
     "num_nextn_predict_layers": "nextn_predict_layers",
     "full_attention_interval": "full_attention_interval",
     "linear_conv_kernel_dim": "ssm.conv_kernel",
@@ -125,6 +128,9 @@ _HF_GROUPS = (
     ("output_layer", "head"),
     ("embed_out", "head"),
     ("embed", "embedding"),
+    ("per_layer", "mlp"),
+    ("altup", "mlp"),
+    ("laurel", "mlp"),
     ("wte.", "embedding"),
     ("wpe.", "embedding"),
     ("attn", "attention"),
@@ -146,6 +152,11 @@ _GGUF_GROUPS = (
     ("ssm", "attention"),
     ("shortconv", "attention"),
     ("ffn", "mlp"),
+    ("per_layer", "mlp"),
+    ("inp_gate", "mlp"),
+    (".proj.", "mlp"),
+    ("altup", "mlp"),
+    ("laurel", "mlp"),
     ("nextn", "mtp"),
     ("output.weight", "head"),
 )
@@ -160,12 +171,14 @@ class Stored:
     bytes_by_dtype   the same by the files' own dtype names
     plain_params     elements of the tensors in 16 or 32 bits
     missing          files that an index lists and that are not there
+    layers           layers of the largest stack that the names of the tensors number, 0 when they number none
     """
 
     bytes_by_group: Mapping[str, float]
     bytes_by_dtype: Mapping[str, float]
     plain_params: int
     missing: tuple[str, ...] = ()
+    layers: int = 0
 
     @property
     def total_bytes(self) -> float:
@@ -286,19 +299,33 @@ def _stored(
     """The sums over a list of tensors."""
     by_group: dict[str, float] = {}
     by_dtype: dict[str, float] = {}
+    stacks: dict[str, tuple[float, int]] = {}
     plain = 0
     for tensor in tensors:
+        stack, layer = _layer_of(tensor.name)
+        nbytes, count = stacks.get(stack, (0.0, 0))
+        stacks[stack] = (nbytes + tensor.nbytes, max(count, layer + 1))
         group = "mtp" if _is_beyond(tensor.name, layers) else _group_of(tensor.name, groups)
         by_group[group] = by_group.get(group, 0.0) + tensor.nbytes
         by_dtype[tensor.dtype] = by_dtype.get(tensor.dtype, 0.0) + tensor.nbytes
         plain += tensor.elements if group != "mtp" and tensor.dtype in ("F16", "BF16", "F32") else 0
-    return Stored(by_group, by_dtype, plain, missing)
+    numbered = [value for value in stacks.values() if value[1]]
+    return Stored(by_group, by_dtype, plain, missing, max(numbered, default=(0.0, 0))[1])
+
+
+def _layer_of(name: str) -> tuple[str, int]:
+    """The stack of layers that a tensor belongs to, and its number there; -1 when its name has none.
+
+    >>> _layer_of("model.layers.7.mlp.experts.3.up_proj.weight"), _layer_of("blk.2.attn_q.weight"), _layer_of("wte")
+    (('model.layers', 7), ('blk', 2), ('', -1))
+    """
+    found = re.match(r"((?:[^.]+\.){0,8}?(?:layers|blk|h|blocks))\.(\d{1,6})\.", name)
+    return (found[1], int(found[2])) if found else ("", -1)
 
 
 def _is_beyond(name: str, layers: int | None) -> bool:
     """Whether a tensor belongs to a layer past the decoder's last."""
-    found = re.search(r"\blayers\.(\d{1,6})\.", name)
-    return layers is not None and found is not None and int(found[1]) >= layers
+    return layers is not None and _layer_of(name)[1] >= layers
 
 
 def _group_of(name: str, groups: tuple[tuple[str, str], ...]) -> str:
@@ -312,14 +339,33 @@ def _group_of(name: str, groups: tuple[tuple[str, str], ...]) -> str:
     return next((group for part, group in groups if part in name), "other")
 
 
+def check_layers(model: ModelSpec, stored: Stored, *, where: str, holder: str) -> None:
+    """Refuses weight files of another model than the config's, as the numbers of their layers tell.
+
+    where    the file that describes the model
+    holder   what holds the weights, with its verb, for the message
+    Layers past the last are allowed where the config has multi-token prediction. Nothing is checked when
+    files are missing, or when the tensors number no layers.
+    Raises   InputError that names both.
+    """
+    held, said = stored.layers, model.layers
+    if stored.missing or not held or held == said or (held > said and model.mtp_params):
+        return
+    raise InputError(
+        f"{where}: describes {said} layers, {holder} {held}",
+        hint="give the config and the files of one model; prediction layers need num_nextn_predict_layers",
+    )
+
+
 def with_file_bytes(model: ModelSpec, stored: Stored) -> ModelSpec:
     """The same model with the bits per weight that its files really take, by tensor group.
 
-    Counts stay those of the geometry. Groups that the files do not hold keep the config's format; with
-    files missing, all do, and that is said.
+    Counts stay those of the geometry. Groups that the files do not hold keep the config's format. All do, and that
+    is said, when files are missing, when they hold no tensors, or another number of weights than the geometry has.
     """
-    if stored.missing:
-        text = f"{len(stored.missing)} weight files are missing ({stored.missing[0][:60]}): bytes come from the config"
+    doubt = _doubt(model, stored)
+    if doubt:
+        text = f"{doubt}: bytes come from the geometry, not from the files"
         return replace(model, assumptions=(*model.assumptions, (text, "weight files")))
     params, found = _params_by_group(model), dict(stored.bytes_by_group)
     if model.tied and "head" not in found and "embedding" in found:
@@ -329,17 +375,21 @@ def with_file_bytes(model: ModelSpec, stored: Stored) -> ModelSpec:
         bits = 8 * found.get(group, 0.0) / count
         if 0.5 <= bits <= 64:
             formats[group] = replace(model.format_of(group), bits=bits)
-    texts = (f"bytes of the weights from the files: {stored.total_bytes / 1e9:.4g} GB", *_mismatch(model, stored))
-    notes = tuple((text, "weight files") for text in texts)
-    return replace(model, formats=formats, assumptions=model.assumptions + notes)
+    text = f"bytes of the weights from the files: {stored.total_bytes / 1e9:.4g} GB"
+    return replace(model, formats=formats, assumptions=(*model.assumptions, (text, "weight files")))
 
 
-def _mismatch(model: ModelSpec, stored: Stored) -> tuple[str, ...]:
-    """A word on unpacked files that hold another number of weights than the config describes."""
+def _doubt(model: ModelSpec, stored: Stored) -> str:
+    """Why the bytes of these files are not those of the model; empty when they are."""
+    if stored.missing:
+        is_or_are = "files are" if len(stored.missing) > 1 else "file is"
+        return f"{len(stored.missing)} weight {is_or_are} missing ({stored.missing[0][:60]})"
+    if not stored.bytes_by_dtype:
+        return f"the weight files hold no tensors ({model.formats['default'].name} is assumed)"
     packed = set(stored.bytes_by_dtype) - {"F16", "BF16", "F32"}
     if packed or abs(stored.plain_params - model.params_total) <= 0.01 * model.params_total:
-        return ()
-    return (f"the files hold {stored.plain_params:,} weights, the config describes {model.params_total:,}",)
+        return ""
+    return f"the weight files hold {stored.plain_params:,} weights, the config describes {model.params_total:,}"
 
 
 def _params_by_group(model: ModelSpec) -> dict[str, int]:
@@ -362,27 +412,43 @@ class GgufHeader:
     tensors: tuple[tuple[Tensor, tuple[int, ...]], ...]
 
 
+# Names in GGUF of the sizes that `_gguf_heads` derives from more than one of them.
+_DERIVED_FIELDS = {
+    "v_head_dim": "attention.value_length",
+    "qk_rope_head_dim": "rope.dimension_count",
+    "qk_nope_head_dim": "attention.key_length_mla",
+    "linear_value_head_dim": "ssm.inner_size",
+}
+
+
+def _gguf_labels(architecture: str) -> dict[str, str]:
+    """What a GGUF file of that architecture calls the fields of a config."""
+    return {field: f"{architecture[:40]}.{key}" for field, key in {**GGUF_FIELDS, **_DERIVED_FIELDS}.items()}
+
+
 def read_gguf(path: Path, *, dtype: str | None = None) -> ModelSpec:
     """The model in a GGUF file: geometry from its metadata, bytes from its tensor types.
 
     path     the file, or the first of a split model, whose other parts must lie beside it
     dtype    every weight in this dtype, whatever the file holds
-    Raises   InputError that names the file and what is wrong with its header.
+    Raises   InputError that names the file and what is wrong with its header, or that its data ends early.
     """
     header = gguf_header(path)
     tensors = [tensor for part in (header, *_other_parts(path, header)) for tensor in part.tensors]
     config = _gguf_config(path, header, tensors)
-    model = read_config(config, name=path.stem, dtype=dtype or "fp16")
+    labels = _gguf_labels(str(header.metadata["general.architecture"]))
+    model = read_config(config, name=path.stem, dtype=dtype or "fp16", where=str(path), labels=labels)
+    stored = _stored((t for t, _ in tensors), _GGUF_GROUPS, layers=model.layers)
+    check_layers(model, stored, where=str(path), holder="its tensors are of")
     if dtype is not None:
         return model
-    model = replace(model, formats=_gguf_formats([t for t, _ in tensors]))
-    return with_file_bytes(model, _stored((t for t, _ in tensors), _GGUF_GROUPS))
+    return with_file_bytes(replace(model, formats=_gguf_formats([t for t, _ in tensors])), stored)
 
 
 def gguf_header(path: Path) -> GgufHeader:
     """The header of one GGUF file, version 2 or 3.
 
-    Raises  InputError when it is truncated, absurd, or of another version.
+    Raises  InputError when it is truncated, its data included, absurd, or of another version.
     """
     try:
         with path.open("rb") as file:
@@ -416,7 +482,19 @@ class _Gguf:
         for _ in range(pairs):
             key, kind = self.string(), self.scalar("<I")
             metadata[key], lengths[key] = self.value(key, kind)
-        return GgufHeader(metadata, lengths, tuple(self.tensor() for _ in range(tensors)))
+        entries = [self.tensor() for _ in range(tensors)]
+        self.check_data(entries, metadata.get("general.alignment", 32))
+        return GgufHeader(metadata, lengths, tuple((tensor, shape) for tensor, shape, _ in entries))
+
+    def check_data(self, entries: list[tuple[Tensor, tuple[int, ...], int]], alignment: Any) -> None:
+        """Every tensor must end inside the file; offsets count from the end of the header, rounded up."""
+        if not isinstance(alignment, int) or not 1 <= alignment <= 2**20:
+            _bad(self.path, f"metadata 'general.alignment' is {str(alignment)[:40]}, not a number of bytes")
+        start = -(-self.file.tell() // alignment) * alignment
+        for tensor, _, offset in entries:
+            if start + offset + tensor.nbytes > self.size:
+                what = f"tensor {tensor.name[:60]!r} ends past the last of {self.size} bytes"
+                _bad(self.path, f"{what}: the file is truncated or damaged")
 
     def take(self, count: int) -> bytes:
         data = self.file.read(count)
@@ -468,19 +546,20 @@ class _Gguf:
             _bad(self.path, f"ends inside its header, at byte {self.size}")
         self.file.seek(count, 1)
 
-    def tensor(self) -> tuple[Tensor, tuple[int, ...]]:
+    def tensor(self) -> tuple[Tensor, tuple[int, ...], int]:
+        """One entry, its shape, and where its data begins."""
         name, dims = self.string(), int(self.scalar("<I"))
         if dims > MAX_DIMS:
             _bad(self.path, f"tensor {name[:60]!r} has {dims} dimensions")
         shape = tuple(int(self.scalar("<Q")) for _ in range(dims))
-        kind, _ = int(self.scalar("<I")), self.scalar("<Q")
+        kind, offset = int(self.scalar("<I")), int(self.scalar("<Q"))
         if kind not in GGML_TYPES:
             _bad(self.path, f"tensor {name[:60]!r} has the unknown type {kind}")
         dtype, block, nbytes = GGML_TYPES[kind]
         elements = _product(shape)
         if elements >= 2**62:
             _bad(self.path, f"tensor {name[:60]!r} has an absurd shape")
-        return Tensor(name, dtype, elements, elements / block * nbytes), shape
+        return Tensor(name, dtype, elements, elements / block * nbytes), shape, offset
 
 
 def _other_parts(path: Path, header: GgufHeader) -> Iterator[GgufHeader]:

@@ -7,7 +7,7 @@ widths found keep every node's parents the answer is exact. Otherwise a depth-fi
 level's true values and the recursion as the bound, closes the gap or reports what is left of it.
 
 The level-by-level beam is the best tree of given widths: componentwise larger parents have componentwise larger
-children.
+children. Acceptances without such a beam go to `grove.py`.
 """
 
 from __future__ import annotations
@@ -19,9 +19,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .acceptance import Acceptance, ByDepth, Mixture, Paths
+from .acceptance import Acceptance
 from .errors import InputError
 from .frontier import BestFirst, Engine, LevelLists
+from .grove import Fees, fastest
 from .tree import TokenTree
 
 Floats = NDArray[np.float64]
@@ -38,6 +39,8 @@ FEW_NODES = 300
 # Tables have nodes^2 entries; no published tree is larger.
 MAX_SEARCHED = 4096
 TOLERANCE = 1e-11
+# Trees by accepted tokens from which single leaves are moved.
+SEEDS = 3
 # A beam is tried for a row that is not the optimum when it could gain more than this.
 ROW_GAIN = 1e-5
 
@@ -228,42 +231,6 @@ def _pair_table(values: Floats, row: Floats, nodes: int) -> Floats:
         kept = found.values[found.above < v][: nodes - v + (v == 1)]
         table[v, 1 : len(kept) + 1] = np.cumsum(kept)
     return table
-
-
-def loose_sums(acceptance: Acceptance, nodes: int, depth: int, children: int | None) -> list[Floats]:
-    """Most that w nodes of a level can be worth, for any acceptance: its best values, siblings and parents ignored."""
-    if isinstance(acceptance, Mixture):
-        parts = [loose_sums(part, nodes, depth, children) for part in acceptance.components]
-        return [
-            sum((s * part[d] for s, part in zip(acceptance.weights, parts)), np.zeros(nodes + 1)) for d in range(depth)
-        ]
-    levels = (
-        _path_levels(acceptance, depth)
-        if isinstance(acceptance, Paths)
-        else _row_levels(acceptance, nodes, depth, children)
-    )
-    return [
-        _padded(np.cumsum(np.concatenate([[0.0], level])), nodes + 1, float(np.sum(level[:nodes]))) for level in levels
-    ]
-
-
-def _path_levels(acceptance: Paths, depth: int) -> list[Floats]:
-    found: list[list[float]] = [[] for _ in range(depth)]
-    for path, prob in acceptance.probs:
-        if len(path) <= depth:
-            found[len(path) - 1].append(prob)
-    return [np.array(sorted(level, reverse=True)) for level in found]
-
-
-def _row_levels(acceptance: Acceptance, nodes: int, depth: int, children: int | None) -> list[Floats]:
-    assert isinstance(acceptance, ByDepth)
-    values = np.ones(1)
-    levels = []
-    for d in range(1, depth + 1):
-        row = np.array(sorted(acceptance.row(d, min(nodes, children or nodes)), reverse=True), dtype=np.float64)
-        values = grow(values, row, nodes).values
-        levels.append(values)
-    return levels
 
 
 @dataclass(frozen=True)
@@ -561,11 +528,20 @@ def search_widths(
     if isinstance(engine, LevelLists):
         return _search_beams(engine, prices, rows, depth)
     _frontier_rows(engine, rows, depth)
-    sums = [
-        np.where(np.arange(len(paid)) > 0, s, -np.inf) for s in loose_sums(acceptance, len(paid) - 1, depth, children)
-    ]
-    limit = _relaxed_rate(Relaxation(Sums(sums), prices), rows.best_rate(), lambda found: None)
-    return rows.found(lambda cap, nodes: engine.tree(nodes, cap), limit)
+    fees = Fees.by_width(paid.tolist(), draft, costs.passes, depth)
+    best = np.argsort(-rows.rate[1:], kind="stable")[:SEEDS] + 1
+    seeds = [_drawn(engine, rows.how[n], int(n)) for n in best if rows.how[n]]
+    nodes = int(np.flatnonzero(rows.rate >= rows.best_rate() * (1 - 1e-12))[0])
+    trees, limit = fastest(acceptance, fees, children, seeds, rows.best_rate(), nodes)
+    for tree in trees:
+        fed = tuple(zip((1, *tree.expanded_widths), tree.widths))
+        rows.take(tree.nodes, tree.depth, acceptance.tau(tree), prices.draft_s(fed), tree)
+    return rows.found(lambda how, nodes: _drawn(engine, how, nodes), limit)
+
+
+def _drawn(engine: Engine, how: int | TokenTree, nodes: int) -> TokenTree:
+    """A row's tree, or the engine's for that cap on the depth."""
+    return how if isinstance(how, TokenTree) else engine.tree(nodes, how)
 
 
 def _relaxed_rate(relaxation: Relaxation, lam: float, see: Callable[[Solution], None]) -> float:

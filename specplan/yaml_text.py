@@ -14,13 +14,14 @@ Refused: equal keys, aliases, tags, several documents, more than 1 MiB, nesting 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args
 
 from .errors import InputError, did_you_mean
-from .records import Record, RecordT, field_types, record_in
+from .records import Record, RecordT, field_types, needed_fields, quantity_in, record_in
+from .units import EXAMPLES
 
 if TYPE_CHECKING:
     from pydantic import ValidationError
@@ -239,14 +240,13 @@ def _fields(node: Any, *, seen: set[int], depth: int) -> dict[str, Node]:
 def _flaw(error: dict[str, Any], tree: Node, model: type[Record]) -> Flaw:
     node, path, missing = _locate(tree, error["loc"])
     dotted = _dotted(path)
-    context, kind = error.get("ctx") or {}, error["type"]
+    kind = error["type"]
     if kind == "unexpected_keyword_argument":
-        hint = did_you_mean(str(path[-1]), keys_at(model, path[:-1]), otherwise=_known(model, path[:-1]))
-        return Flaw(node.key_line, node.key_column, f"unknown key {dotted!r}", hint)
+        return Flaw(node.key_line, node.key_column, f"unknown key {dotted!r}", _unknown_hint(model, path))
     if kind == "missing":
         name = _dotted([*path, *missing])
         return Flaw(node.line, node.column, f"{name!r} is missing", f"add the key {str(missing[-1])!r}", True)
-    what, hint = _wording(kind, error["msg"], node, context)
+    what, hint = wording(error, _found(node), declared_at(model, path))
     return Flaw(node.line, node.column, f"{dotted}: {what}" if dotted else what, hint)
 
 
@@ -271,22 +271,25 @@ def _dotted(path: Sequence[str | int]) -> str:
 
 
 _WORDING = {
-    "float_parsing": ("{found} is not a number", "write a number such as 0.8"),
-    "float_type": ("{found} is not a number", "write a number such as 0.8"),
-    "int_parsing": ("{found} is not a whole number", "write a whole number such as 1"),
-    "int_type": ("{found} is not a whole number", "write a whole number such as 1"),
-    "finite_number": ("{found} is not a finite number", "write a finite number"),
+    "float_parsing": ("{found} is not a number", "write {example}"),
+    "float_type": ("{found} is not a number", "write {example}"),
+    "int_parsing": ("{found} is not a whole number", "write {example}"),
+    "int_type": ("{found} is not a whole number", "write {example}"),
+    "finite_number": ("{found} is not a finite number", "write {example}"),
     "string_type": ("{found} is not a text", "write a text"),
-    "dataclass_type": ("{found} where keys are expected", "write `key: value` pairs below it"),
+    "string_pattern_mismatch": ("{found} is not a name", "write at most 80 letters, digits and . _ + -, no blanks"),
+    "string_too_short": ("{found} is too short", "write at least {min_length} characters"),
+    "string_too_long": ("{found} is too long", "write at most {max_length} characters"),
+    "dataclass_type": ("{found} where keys are expected", "write {shape}"),
     "dict_type": ("{found} where keys are expected", "write `key: value` pairs below it"),
-    "tuple_type": ("{found} where a list is expected", "write [a, b]"),
-    "list_type": ("{found} where a list is expected", "write [a, b]"),
-    "greater_than": ("{found} must be above {gt}", ""),
-    "greater_than_equal": ("{found} must be at least {ge}", ""),
-    "less_than_equal": ("{found} must be at most {le}", ""),
-    "less_than": ("{found} must be below {lt}", ""),
+    "tuple_type": ("{found} where a list is expected", "write [{shape}, ...]"),
+    "list_type": ("{found} where a list is expected", "write [{shape}, ...]"),
+    "greater_than": ("{found} must be above {gt:g}", "write a value above {gt:g}, such as {example}"),
+    "greater_than_equal": ("{found} must be at least {ge:g}", "write a value of at least {ge:g}, such as {example}"),
+    "less_than_equal": ("{found} must be at most {le:g}", "write a value of at most {le:g}, such as {example}"),
     "literal_error": ("{found} is not one of {expected}", "write one of them"),
 }
+"""By pydantic's type of error: what, and the hint. Every kind that the declared `Limits` can give stands here."""
 
 
 def _found(node: Node) -> str:
@@ -296,12 +299,57 @@ def _found(node: Node) -> str:
     return "nothing" if node.scalar is None else repr(node.scalar[:60])
 
 
-def _wording(kind: str, message: str, node: Node, context: dict[str, Any]) -> tuple[str, str]:
-    if kind in _WORDING:
-        what, hint = _WORDING[kind]
-        limits = {key: context.get(key, "") for key in ("gt", "ge", "le", "lt", "expected")}
-        return what.format(found=_found(node), **limits), hint
-    return message.removeprefix("Value error, ").replace("\n", " ")[:300], str(context.get("hint", ""))
+def wording(error: Mapping[str, Any], found: str, declared: Any) -> tuple[str, str]:
+    """(what, hint) of one pydantic error, the hint never empty.
+
+    found      what stands in its place, for a message
+    declared   the type that is expected there
+    """
+    context, example = error.get("ctx") or {}, _example(declared)
+    if error["type"] in _WORDING:
+        what, hint = _WORDING[error["type"]]
+        parts = {**context, "found": found, "example": example, "shape": _shape(declared)}
+        return what.format(**parts), hint.format(**parts)
+    what = error["msg"].removeprefix("Value error, ").replace("\n", " ")[:300]
+    return what, str(context.get("hint") or f"write {example}")
+
+
+def declared_at(model: type[Record], path: Sequence[str | int]) -> Any:
+    """The type declared for the value at `path`; an index, or a key that is no field, stays at the type around it."""
+    declared: Any = model
+    for part in path:
+        record = record_in(declared)
+        if record is not None and part in field_types(record):
+            declared = field_types(record)[str(part)]
+    return declared
+
+
+_SAMPLES = {int: "1", float: "12.5", str: "text"}
+ANY = "a value"
+
+
+def _example(declared: Any) -> str:
+    """One value of that type, as it is written."""
+    quantity = quantity_in(declared)
+    if quantity is not None:
+        return EXAMPLES[quantity.what]
+    if declared in _SAMPLES:
+        return _SAMPLES[declared]
+    return next((found for part in get_args(declared) if (found := _example(part)) != ANY), ANY)
+
+
+def _shape(declared: Any) -> str:
+    """The keys of the record in that type, with examples: `{width: 1, ms: 12.5}`."""
+    record = record_in(declared)
+    if record is None:
+        return _example(declared)
+    types = field_types(record)
+    keys = needed_fields(record) or list(types)[:2]
+    return "{" + ", ".join(f"{key}: {_inner(types[key])}" for key in keys) + "}"
+
+
+def _inner(declared: Any) -> str:
+    return f"[{_shape(declared)}, ...]" if record_in(declared) else _example(declared).split(" or ")[0].split(", ")[0]
 
 
 def keys_at(model: type[Record], path: Sequence[str | int]) -> list[str]:
@@ -311,13 +359,15 @@ def keys_at(model: type[Record], path: Sequence[str | int]) -> list[str]:
     >>> keys_at(Hardware, ["memory"])
     ['capacity', 'bandwidth']
     """
-    found: type[Record] | None = model
-    for part in path:
-        if isinstance(part, str) and found is not None and part in field_types(found):
-            found = record_in(field_types(found)[part])
+    found = record_in(declared_at(model, path))
     return list(field_types(found)) if found is not None else []
 
 
-def _known(model: type[Record], path: Sequence[str | int]) -> str:
-    keys = keys_at(model, path)
-    return "known here: " + ", ".join(keys) if keys else "leave it out"
+def _unknown_hint(model: type[Record], path: Sequence[str | int]) -> str:
+    """Where a key that is not known belongs, or what it may have been."""
+    *outer, key = path
+    keys = keys_at(model, outer)
+    below = [name for name in keys if key in keys_at(model, [*outer, name])]
+    if below:
+        return f"{str(key)!r} belongs below " + " or ".join(repr(name) for name in below)
+    return did_you_mean(str(key), keys, otherwise="known here: " + ", ".join(keys) if keys else "leave it out")

@@ -17,7 +17,7 @@ from specplan.errors import InputError
 from specplan.hardware import Hardware, load_hardware, override
 from specplan.model import load_model
 from specplan.pass_grid import pass_times
-from specplan.roofline import PassTimer, interval, pass_time, power_warning, several_query_note
+from specplan.roofline import PassTimer, interval, pass_time, power_warning, roofline, several_query_note
 
 A100 = load_hardware("a100-80gb-sxm")
 H100 = load_hardware("h100-sxm")
@@ -29,7 +29,10 @@ MIXTRAL = load_model("mixtral-8x7b")
 ENGINES = [load_engine(name) for name in engine_names()]
 
 engines = st.sampled_from([None, *ENGINES])
-models = st.sampled_from([load_model(n) for n in ("llama-3-8b", "mixtral-8x7b", "deepseek-v3", "gemma-3-27b")])
+models = st.sampled_from(
+    [load_model(n) for n in ("llama-3-8b", "mixtral-8x7b", "deepseek-v3", "gemma-3-27b")]
+    + [load_model(n).with_format("q4_k") for n in ("llama-3-8b", "mixtral-8x7b")]
+)
 
 
 # ---- the table
@@ -43,7 +46,7 @@ def test_the_engines_that_people_serve_with_are_in_the_table():
 @pytest.mark.parametrize("engine", ENGINES, ids=lambda e: e.name)
 def test_every_engine_says_where_its_constants_come_from(engine):
     assert engine.sources
-    for key in ("memory", "latency", "attention"):
+    for key in ("memory", "latency", "attention", "vector", "matrix_tile", "per_verification"):
         assert not getattr(engine, key) or any(key in text for text in (*engine.sources, *engine.sources.values()))
 
 
@@ -229,6 +232,91 @@ def test_a_measured_clock_scales_the_compute_peak_and_ends_the_warning():
     assert slow.compute_s == pytest.approx(2 * fast.compute_s)
     assert slow.memory_s == fast.memory_s
     assert slow.pass_s > fast.pass_s
+
+
+# ---- kernels for few rows, and the host in a verification
+
+
+def _q4(engine: str, hardware: Hardware, width: int, *, batch: int = 1, dtype: str = "q4_k") -> float:
+    timer = PassTimer(hardware, LLAMA.with_format(dtype), engine=load_engine(engine))
+    return timer.seconds(Load(width, batch))
+
+
+def test_each_of_few_rows_adds_its_flop_at_the_share_of_the_fp32_peak():
+    one, two, eight = (_q4("llama.cpp", RTX_3090, width) for width in (1, 2, 8))
+    weights = sum(linear.count * linear.params for linear in LLAMA.linears)
+    share = load_engine("llama.cpp").vector_share("consumer_gpu", 4.5)
+    assert two - one == pytest.approx(2 * weights / (share * RTX_3090.compute.fp32), rel=0.03)
+    assert eight - one == pytest.approx(7 * (two - one), rel=0.01)
+
+
+def test_rows_are_counted_over_the_batch():
+    assert _q4("llama.cpp", RTX_3090, 1, batch=4) == pytest.approx(_q4("llama.cpp", RTX_3090, 4), rel=0.01)
+
+
+def test_a_pass_above_the_border_takes_no_less_than_at_it_where_no_tile_is_known():
+    at, above = (_q4("llama.cpp", RTX_3090, width) for width in (8, 9))
+    assert above == pytest.approx(at, rel=0.01)
+    assert above >= at
+
+
+def test_metal_rounds_rows_up_to_its_tile_above_the_border():
+    m4 = load_hardware("m4-pro")
+    nine, full, next_tile = (_q4("llama.cpp", m4, width) for width in (9, 32, 33))
+    assert nine == pytest.approx(full, rel=0.01)
+    assert next_tile > 1.5 * full
+
+
+def test_one_row_is_timed_as_before_by_an_engine_with_kernels_for_few_rows():
+    engine = load_engine("llama.cpp")
+    for hardware in (RTX_3090, A100, load_hardware("m2-ultra")):
+        model = LLAMA.with_format("q4_k")
+        without = engine.model_copy(update={"vector": {}, "matrix_tile": {}})
+        timers = [PassTimer(hardware, model, engine=e) for e in (engine, without)]
+        assert timers[0].seconds(Load(1, 1, 500)) == timers[1].seconds(Load(1, 1, 500))
+
+
+def test_weights_without_an_entry_are_multiplied_as_the_profile_says():
+    engine = load_engine("llama.cpp")
+    without = engine.model_copy(update={"vector": {}})
+    few, plain = (PassTimer(RTX_3090, LLAMA.with_format("fp16"), engine=e).seconds(Load(8)) for e in (engine, without))
+    assert few == plain
+
+
+def test_a_slower_clock_slows_few_rows_but_not_one():
+    capped = override(RTX_3090, {"power.clock_share": "0.5"})
+    ones, eights = ([_q4("llama.cpp", hw, width) for hw in (RTX_3090, capped)] for width in (1, 8))
+    assert ones[1] == pytest.approx(ones[0], rel=0.1)
+    assert eights[1] - ones[1] == pytest.approx(2 * (eights[0] - ones[0]), rel=0.05)
+
+
+def test_a_profile_without_an_fp32_peak_takes_half_of_its_16_bit_peak_on_consumers_cards_alone():
+    model = LLAMA.with_format("q4_k")
+    for name, known in (("ryzen-ai-max-395", True), ("b200-sxm", False)):
+        timer = PassTimer(load_hardware(name), model, engine=load_engine("llama.cpp"))
+        assert all((rate is not None) is known for rate in timer.vector_rates.values())
+
+
+def test_a_verification_takes_the_hosts_time_a_round_and_a_sequence():
+    engine = load_engine("sglang")
+    none = engine.model_copy(update={"per_verification": 0.0, "per_verified_sequence": 0.0})
+    for batch in (1, 16):
+        for width, expected in ((1, 0.0), (4, engine.per_verification + batch * engine.per_verified_sequence)):
+            with_host, without = (PassTimer(H100, LLAMA, engine=e).seconds(Load(width, batch)) for e in (engine, none))
+            assert with_host - without == pytest.approx(expected, abs=1e-12)
+
+
+def test_a_draft_pass_over_several_tokens_is_no_verification():
+    engine = load_engine("sglang")
+    at = PassTimer(H100, LLAMA, engine=engine, draft=True).at(Load(4))
+    assert at.terms["host"] == pytest.approx(engine.per_draft_pass + engine.per_sequence)
+
+
+def test_knees_are_those_of_passes_without_a_verifications_host():
+    engine = load_engine("sglang")
+    none = engine.model_copy(update={"per_verification": 0.0, "per_verified_sequence": 0.0})
+    knees = [roofline(H100, LLAMA, time="calibrated", engine=e).knee_10_tokens for e in (engine, none)]
+    assert knees[0] == knees[1] > 8
 
 
 # ---- arrays

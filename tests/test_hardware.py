@@ -33,6 +33,9 @@ from specplan.hardware import (
     override,
     profile_text,
 )
+from specplan.model import load_model
+from specplan.pass_grid import pass_times
+from specplan.roofline import pass_time
 
 ROOT = Path(__file__).resolve().parent.parent
 NAMES = hardware_names()
@@ -252,6 +255,41 @@ def test_a_name_that_several_devices_print_is_refused_with_the_list(asked: str) 
     assert set(listed) <= set(NAMES)
 
 
+@pytest.mark.parametrize(
+    ("asked", "names"),
+    [
+        ("NVIDIA GeForce RTX 3060", "rtx-3060-12gb, rtx-3060-8gb"),
+        ("NVIDIA GeForce RTX 3060 Ti", "rtx-3060-ti, rtx-3060-ti-gddr6x"),
+        ("NVIDIA GeForce RTX 3080", "rtx-3080-10gb, rtx-3080-12gb"),
+        ("NVIDIA GeForce RTX 4060 Ti", "rtx-4060-ti-16gb, rtx-4060-ti-8gb"),
+        ("NVIDIA GeForce RTX 4070", "rtx-4070, rtx-4070-gddr6"),
+        ("NVIDIA GeForce RTX 5060 Ti", "rtx-5060-ti-16gb, rtx-5060-ti-8gb"),
+        ("AMD Radeon RX 9060 XT", "rx-9060-xt-16gb, rx-9060-xt-8gb"),
+        ("Intel(R) Arc(TM) A770 Graphics", "arc-a770-16gb, arc-a770-8gb"),
+        ("NVIDIA Thor", "jetson-agx-thor, jetson-t4000"),
+        ("Apple M3 Ultra", "m3-ultra, m3-ultra-60core"),
+    ],
+)
+def test_a_driver_name_that_fits_several_memory_sizes_or_bins_is_refused_with_the_list(asked: str, names: str) -> None:
+    with pytest.raises(InputError, match="several devices") as caught:
+        load_hardware(asked)
+    assert caught.value.hint == f"say which: {names}"
+
+
+def test_a_name_that_a_driver_prints_is_never_a_short_name_for_one_part() -> None:
+    shorts = [short for name in NAMES for short in load_hardware(name).default_for]
+    assert [short for short in shorts if re.match(r"(nvidia|amd|intel|apple|tesla|radeon)\b", short, re.I)] == []
+    assert load_hardware("rtx 3080").name == "rtx-3080-10gb"
+    assert "912 GB/s" in str(load_hardware("rtx 3080").note)
+
+
+def test_the_parts_behind_one_driver_name_keep_their_own_memory() -> None:
+    parts = {"rtx-3080-10gb": 760.3e9, "rtx-3080-12gb": 912.4e9, "rtx-3060-12gb": 360e9, "rtx-3060-8gb": 240e9}
+    parts |= {"rtx-4070": 504.2e9, "rtx-4070-gddr6": 480e9, "rtx-3060-ti-gddr6x": 608.3e9, "arc-a770-8gb": 512e9}
+    assert {name: load_hardware(name).memory.bandwidth for name in parts} == parts
+    assert load_hardware("rtx-3080-12gb").compute.bf16 == pytest.approx(70 * 512 * 1.710e9, rel=0.001)
+
+
 def test_aliases_and_short_names_never_shadow_a_file_name() -> None:
     for name in NAMES:
         device = load_hardware(name)
@@ -375,6 +413,30 @@ def test_a_power_limit_is_kept_beside_the_datasheets_power() -> None:
     """T17."""
     capped = override(load_hardware("rtx-3090"), {"power.limit": "150W"})
     assert (capped.power.tdp, capped.power.limit) == (350, 150)
+
+
+@pytest.mark.parametrize("name", ["a100-80gb-sxm", "v100-32gb-sxm", "h100-sxm", "rtx-4090"])
+@pytest.mark.parametrize("share", ["0.8", "0.5"])
+def test_a_slower_clock_hardly_slows_a_memory_bound_pass(name: str, share: str) -> None:
+    model, device = load_model("llama-2-13b"), load_hardware(name)
+    slow = override(device, {"power.clock_share": share})
+    one, eight = (pass_time(slow, model, width=w).pass_s / pass_time(device, model, width=w).pass_s for w in (1, 8))
+    assert 1 <= one < 1.01
+    assert 1 <= eight < 1.04
+
+
+def test_a_slower_clock_divides_the_compute_rate_of_a_wide_pass() -> None:
+    model, device = load_model("llama-2-13b"), load_hardware("a100-80gb-sxm")
+    slow = override(device, {"power.clock_share": "0.5"})
+    wide = [pass_time(one, model, width=4096).terms["linear"] for one in (device, slow)]
+    assert wide[1] / wide[0] == pytest.approx(2, rel=0.02)
+
+
+def test_a_wider_pass_is_never_cheaper_at_a_slower_clock_and_arrays_agree() -> None:
+    model, slow = load_model("llama-2-13b"), override(load_hardware("a100-80gb-sxm"), {"power.clock_share": "0.6"})
+    each = [pass_time(slow, model, width=width).pass_s for width in range(1, 400)]
+    assert each == sorted(each)
+    assert pass_times(slow, model, width=range(1, 400)) == pytest.approx(each, rel=1e-12)
 
 
 def test_what_is_reached_is_stated_apart_from_the_peaks() -> None:
@@ -627,6 +689,7 @@ def test_a_profile_with_a_piece_replaced_gives_a_profile_or_a_clean_error(piece:
     for problem in check_hardware(text, where="mine.yaml"):
         assert re.match(r"mine\.yaml:\d+:\d+$", problem.where)
         assert problem.what
+        assert problem.hint
     found = outcome(text)
     if isinstance(found, Hardware):
         assert found.memory.bandwidth > 0
@@ -695,13 +758,14 @@ def test_any_field_can_be_overridden_and_its_source_says_so() -> None:
         ("memory.bandwith", "1GB/s", "unknown key 'memory.bandwith'", "did you mean 'memory.bandwidth'"),
         ("bandwidth", "1GB/s", "unknown key 'bandwidth'", "memory.bandwidth"),
         ("", "1", "unknown key ''", ""),
-        ("memory", "1GB", "unknown key 'memory'", "memory."),
-        ("curves", "1", "unknown key 'curves'", ""),
+        ("memory", "1GB", "'memory' holds several keys", "set one: memory.capacity, memory.bandwidth"),
+        ("efficiency.bf17.tile", "1", "unknown key 'efficiency.bf17.tile'", "'efficiency.bf16.tile'"),
         ("memory.bandwidth", "2039", "memory.bandwidth=2039: '2039' has no unit", "2039GB/s"),
         ("memory.bandwidth", "fast", "memory.bandwidth=fast: 'fast' is not a bandwidth", "2039GB/s"),
-        ("memory.bandwidth", "-5GB/s", "memory.bandwidth=-5GB/s", ""),
-        ("efficiency.bf16.tile", "1.5", "efficiency.bf16.tile=1.5", ""),
-        ("kind", "toaster", "kind=toaster", ""),
+        ("memory.bandwidth", "-5GB/s", "memory.bandwidth=-5GB/s: '-5GB/s' must be above 0", "2039GB/s"),
+        ("efficiency.bf16.tile", "1.5", "efficiency.bf16.tile=1.5: '1.5' is not a whole number", "write 1"),
+        ("kind", "toaster", "kind=toaster: 'toaster' is not one of 'gpu'", "write one of them"),
+        ("name", "a b", "name=a b: 'a b' is not a name", "no blanks"),
     ],
 )
 def test_a_wrong_override_names_the_key(key: str, value: str, what: str, hint: str) -> None:
@@ -709,6 +773,16 @@ def test_a_wrong_override_names_the_key(key: str, value: str, what: str, hint: s
         override(load_hardware("a100-80gb-sxm"), {key: value})
     assert caught.value.message.startswith(what)
     assert hint in caught.value.hint
+
+
+@pytest.mark.parametrize(
+    "key", ["aliases", "curves", "sources", "default_for", "sources.memory", "efficiency.bf16.steps"]
+)
+def test_setting_a_list_or_a_table_says_to_write_a_file(key: str) -> None:
+    with pytest.raises(InputError) as caught:
+        override(load_hardware("a100-80gb-sxm"), {key: "x"})
+    assert caught.value.message == f"{key!r} is a list or a table, which cannot be set here"
+    assert "hardware new --like" in caught.value.hint
 
 
 def test_every_key_that_can_be_set_is_a_field_of_a_profile() -> None:
@@ -770,12 +844,72 @@ def test_a_clean_profile_has_no_problems() -> None:
 def test_a_sparse_peak_in_place_of_the_dense_one_is_found() -> None:
     """T01: 1979 is the H100's bf16 figure with sparsity."""
     severity, what = check(mine(compute="{bf16: 1979TFLOP/s}"))[0]
-    assert severity == "warning"
+    assert severity == "error"
     assert "1979T is the H100's bf16 figure with sparsity" in what
     named = check(mine(compute="{bf16: 1979TFLOP/s}", name="h100-of-mine"))
     assert named[0][0] == "error"
     settled = mine(compute="{bf16: 1979TFLOP/s}", sources="{memory: a, compute: a, compute.bf16: dense, next chip}")
     assert check(settled.replace("dense, next chip", "a dense figure")) == []
+
+
+@pytest.mark.parametrize(
+    ("name", "compute", "flawed"),
+    [
+        ("my-rtx-6000-ada", {"bf16": 728, "fp8": 1457}, ["bf16", "fp8"]),
+        ("mine", {"bf16": 728, "fp8": 1457}, ["bf16", "fp8"]),
+        ("h20", {"bf16": 296, "fp8": 592}, ["bf16", "fp8"]),
+        ("mine", {"bf16": 296, "fp8": 592}, ["bf16", "fp8"]),
+        ("V100", {"bf16": 250, "fp8": 500}, ["bf16", "fp8"]),
+        ("mine", {"fp16": 1979, "bf16": 1979, "fp8": 3958}, ["fp16", "bf16", "fp8"]),
+        ("my-h200", {"fp16": 1979, "bf16": 1979, "fp8": 3958}, ["fp16", "bf16", "fp8"]),
+        ("mine", {"bf16": 730, "fp8": 1460}, []),
+    ],
+)
+def test_peaks_that_are_twice_a_devices_dense_ones_are_errors(
+    name: str, compute: dict[str, int], flawed: list[str]
+) -> None:
+    peaks = ", ".join(f"{key}: {value}TFLOP/s" for key, value in compute.items())
+    found = check_hardware(mine(name=name, compute=f"{{{peaks}}}"), where="mine.yaml")
+    assert [one.severity for one in found] == ["error"] * len(flawed)
+    assert all("sparsity" in one.what and "dense is" in one.hint for one in found)
+
+
+def test_twice_a_dense_peak_is_settled_by_a_source_unless_the_chip_has_that_sparse_figure() -> None:
+    settled = {"compute": "{bf16: 362.1TFLOP/s}", "sources": "{memory: a, compute: a, compute.bf16: both GCDs}"}
+    assert check(mine(name="mi250-card", **settled)) == []
+    assert check(mine(name="mi250-card", compute="{bf16: 362.1TFLOP/s}"))[0][0] == "error"
+    ada = {"compute": "{bf16: 728.4TFLOP/s}", "sources": "{memory: a, compute: a, compute.bf16: a headline}"}
+    assert check(mine(name="rtx-6000-ada-of-mine", **ada))[0][0] == "error"
+    assert check(mine(name="mine", **ada)) == []
+
+
+@pytest.mark.parametrize("name", ["rtx-4070-ti-super", "m1-pro", "l40s", "rtx-3060-ti", "gb200"])
+def test_a_chip_whose_name_holds_a_smaller_chips_name_keeps_its_own_peaks(name: str) -> None:
+    device = load_hardware(name)
+    own = device.model_copy(update={"name": f"my-{name}"})
+    assert check_hardware(profile_text(own), where="x") == []
+
+
+@pytest.mark.parametrize(
+    ("compute", "key", "than"),
+    [
+        ("bf16: 100TFLOP/s, int8: 1TOP/s", "int8", "the 16-bit peak"),
+        ("bf16: 100TFLOP/s, int8: 900TOP/s", "int8", "the 16-bit peak"),
+        ("bf16: 100TFLOP/s, fp8: 200TFLOP/s, fp4: 100TFLOP/s", "fp4", "fp8"),
+        ("bf16: 100TFLOP/s, fp32: 900TFLOP/s", "fp32", "the 16-bit peak"),
+        ("fp16: 100TFLOP/s, tf32: 110TFLOP/s", "tf32", "the 16-bit peak"),
+        ("bf16: 100TFLOP/s, int8: 200TOP/s, int4: 100TOP/s", "int4", "int8"),
+    ],
+)
+def test_a_ratio_between_precisions_that_no_device_has_is_an_error_until_a_source_is_named(
+    compute: str, key: str, than: str
+) -> None:
+    found = check(mine(compute=f"{{{compute}}}"))
+    assert [severity for severity, _ in found] == ["error"]
+    assert found[0][1].startswith(f"{key} is ")
+    assert f" times {than};" in found[0][1]
+    named = f"{{memory: a, compute: a, compute.{key}: timed}}"
+    assert check(mine(compute=f"{{{compute}}}", sources=named)) == []
 
 
 def test_every_known_sparse_figure_is_an_error_on_its_own_chip() -> None:
@@ -826,6 +960,33 @@ def test_a_number_without_a_source_is_an_error_at_its_place() -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("lines", "hint"),
+    [
+        ({"memory": "{capacity: -80GB, bandwidth: 1TB/s}"}, "write a value above 0, such as 80GB, 80GiB or 5e9"),
+        ({"memory": "{capacity: 0GB, bandwidth: 1TB/s}"}, "write a value above 0, such as 80GB, 80GiB or 5e9"),
+        ({"memory": "{capacity: 80GB, bandwidth: }"}, "write 2039GB/s or 3.35TB/s"),
+        ({"memory": "80GB"}, "write {capacity: 80GB, bandwidth: 2039GB/s}"),
+        ({"efficiency": "{bf16: {memory: 1.2}}"}, "write a value of at most 1, such as 0.01 or 1%"),
+        ({"efficiency": "{bf16: {tile: 0}}"}, "write a value of at least 1, such as 1"),
+        ({"name": "a b"}, "write at most 80 letters, digits and . _ + -, no blanks"),
+        ({"name": '""'}, "write at most 80 letters, digits and . _ + -, no blanks"),
+        ({"title": "x" * 201}, "write at most 200 characters"),
+        ({"curves": "[{dtype: bf16, points: [[1, 10ms]]}]"}, "write {width: 1, ms: 12.5}"),
+        ({"curves": "[{dtype: bf16, points: {width: 1}}]"}, "write [{width: 1, ms: 12.5}, ...]"),
+        ({"curves": "[[1, 10ms]]"}, "write {dtype: text, points: [{width: 1, ms: 12.5}, ...]}"),
+        ({"curves": '[{dtype: "", points: [{width: 1, ms: 1}, {width: 2, ms: 1}]}]'}, "write at least 1 characters"),
+        ({"aliases": "NVIDIA"}, "write [text, ...]"),
+        ({"bandwidth": "1TB/s"}, "'bandwidth' belongs below 'memory'"),
+        ({"curves": "[{dtype: bf16, width: 1}]"}, "'width' belongs below 'points'"),
+    ],
+)
+def test_a_hint_says_what_to_write_in_the_flaws_place(lines: dict[str, str], hint: str) -> None:
+    found = check_hardware(mine(**lines), where="mine.yaml")
+    assert hint in [one.hint for one in found]
+    assert all("String should" not in one.what and "Input should" not in one.what for one in found)
+
+
 def test_several_flaws_are_all_listed_in_the_order_of_the_file() -> None:
     found = check_hardware("name: x\nkind: toaster\nmemory: {capacity: 80, bandwidth: 1}\nbogus: 1", where="f")
     assert [one.where for one in found] == ["f:1:1", "f:2:7", "f:3:20", "f:3:35", "f:4:1"]
@@ -844,6 +1005,15 @@ def test_a_new_profile_starts_from_a_similar_device_and_is_clean(name: str) -> N
     assert device.compute == load_hardware(name).compute
     assert device.name == f"my-{name}"
     assert device.aliases == ()
+
+
+def test_a_new_profile_shows_a_curve_that_is_read_once_its_marks_are_removed() -> None:
+    text = new_profile_text(load_hardware("h100-sxm"))
+    head, _, curve = text.partition("# curves:\n")
+    lines = [line.removeprefix("# ") for line in curve.splitlines()]
+    device = loads(head + "curves:\n" + "\n".join(lines))
+    assert [(one.dtype, one.points[0].width) for one in device.curves] == [("bf16", 1)]
+    assert pass_time(device, load_model("llama-3.1-8b"), context=1024).measured
 
 
 def test_the_schema_describes_what_the_loader_takes() -> None:

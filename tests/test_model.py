@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import csv
 import json
+import math
 import re
 import struct
 import sys
@@ -22,7 +23,7 @@ from specplan.hf_config import read_config
 from specplan.hf_quant import grouped
 from specplan.model import FORMATS, ModelSpec, load_model
 from specplan.model_files import aliases, data_folder, describe, load, names
-from specplan.weights_files import gguf_header, read_safetensors, safetensors_header
+from specplan.weights_files import GGML_TYPES, gguf_header, read_safetensors, safetensors_header
 
 DATA = Path(__file__).parent / "data" / "models"
 FACTS = list(csv.DictReader((DATA / "model_facts.csv").read_text(encoding="utf-8").splitlines()))
@@ -65,6 +66,8 @@ DEEPSEEK = {
     "vocab_size": 129280,
     "torch_dtype": "bfloat16",
 }
+
+KV_HEADS = "num_key_value_heads"
 
 # Fields of a row that its columns do not hold: the published configs of these models.
 BEYOND_THE_TABLE: dict[str, dict[str, Any]] = {
@@ -204,6 +207,13 @@ def test_a_missing_field_is_named_and_never_replaced(field: str, value: object) 
         read_config(config if value == "absent" else {**config, field: None})
 
 
+def test_a_missing_vocabulary_is_reported_under_its_usual_name() -> None:
+    with pytest.raises(InputError, match="'vocab_size' is missing") as refused:
+        read_config({k: v for k, v in LLAMA.items() if k != "vocab_size"})
+    assert "padded_vocab_size" in refused.value.hint
+    assert small(padded_vocab_size=32064).vocab == 32064
+
+
 def test_llava_takes_the_documented_llama_shape_and_says_so() -> None:
     model = read_config({"model_type": "llava", "text_config": {"model_type": "llama", "vocab_size": 32064}})
     assert model.params_total == 6738415616 + 2 * 64 * 4096
@@ -252,6 +262,20 @@ def test_windows_interleave_as_each_class_does() -> None:
     kinds = ["sliding_attention", "full_attention", "full_attention"] * 4
     assert windowed(model_type="mistral", sliding_window=64, layer_types=kinds) == 4
     assert windowed(model_type="llama4", attention_chunk_size=64) == 9
+
+
+@pytest.mark.parametrize("stated", [{}, {"sliding_window": None}])
+@pytest.mark.parametrize("kind", ["sliding_attention", "chunked_attention"])
+def test_layers_with_a_window_of_no_stated_length_are_an_error(kind: str, stated: dict[str, Any]) -> None:
+    with pytest.raises(InputError, match="sliding_window"):
+        small(layer_types=["full_attention"] * 3 + [kind], **stated)
+
+
+def test_layers_with_a_window_need_no_length_where_the_class_has_one_or_the_config_switches_it_off() -> None:
+    kinds = ["full_attention"] * 3 + ["sliding_attention"]
+    assert [a.window for a in small(model_type="gemma2", layer_types=kinds).attention] == [None, 4096]
+    assert [a.window for a in small(model_type="qwen2", layer_types=kinds).attention] == [None]
+    assert [a.window for a in small(use_sliding_window=False, layer_types=kinds).attention] == [None]
 
 
 def test_chatglm_spellings_give_the_canonical_result() -> None:
@@ -340,7 +364,99 @@ def test_an_unknown_class_is_counted_from_its_fields_and_said() -> None:
     assert any("brandnew" in text for text, _ in model.assumptions)
 
 
+def said(model: ModelSpec, words: str) -> bool:
+    return any(words in text for text, _ in model.assumptions)
+
+
+def test_an_unstated_number_of_key_value_heads_is_said_where_grouped_queries_are_usual() -> None:
+    words = "no num_key_value_heads"
+    assert said(small(), words)
+    assert said(small(model_type="brandnew"), words)
+    assert not said(small(num_key_value_heads=8), words)
+    assert not said(small(model_type="gpt_neox"), words)
+    assert not said(small(model_type="falcon", multi_query=True), words)
+    assert not said(read_config({k: v for k, v in DEEPSEEK.items() if k != KV_HEADS}), words)
+
+
+def test_a_config_without_a_model_type_says_what_it_is_read_as() -> None:
+    by_architecture = small(model_type=None, architectures=["Qwen2ForCausalLM"])
+    assert by_architecture.params_total == small(model_type="qwen2").params_total
+    assert said(by_architecture, "names no model_type: read as qwen2 by its architecture Qwen2ForCausalLM")
+    assert said(small(model_type=None), "names no model_type; its matrices are counted from the fields as a Llama's")
+    assert not said(small(), "model_type")
+
+
+def test_gemma_3n_counts_its_streams_and_its_second_embedding() -> None:
+    kinds = ["sliding_attention"] * 4 + ["full_attention"]
+    config = {
+        "model_type": "gemma3n_text",
+        "hidden_size": 2048,
+        "intermediate_size": [8192] * 30,
+        "num_hidden_layers": 30,
+        "num_attention_heads": 8,
+        "num_key_value_heads": 2,
+        "head_dim": 256,
+        "vocab_size": 262400,
+        "vocab_size_per_layer_input": 262144,
+        "hidden_size_per_layer_input": 256,
+        "laurel_rank": 64,
+        "altup_num_inputs": 4,
+        "sliding_window": 512,
+        "num_kv_shared_layers": 10,
+        "max_position_embeddings": 32768,
+        "layer_types": kinds * 6,
+    }
+    model = read_config(config)
+    # The module that transformers 5.24 builds from this config.
+    assert model.params_total == 4435182688
+    assert not said(model, "not known")
+    assert sum(a.layers for a in model.attention if a.window == 512) == 24
+    assert read_config({**config, "layer_types": None}).attention == model.attention
+
+
 # ---- latent attention, experts, recurrent layers
+
+
+@pytest.mark.parametrize("field", ["kv_lora_rank", "qk_nope_head_dim", "qk_rope_head_dim", "v_head_dim"])
+def test_every_size_of_latent_attention_must_be_stated(field: str) -> None:
+    with pytest.raises(InputError, match=f"{field!r} is missing"):
+        read_config({k: v for k, v in DEEPSEEK.items() if k != field})
+
+
+def test_a_config_that_switches_latent_attention_off_needs_none_of_its_sizes() -> None:
+    sizes = {"kv_lora_rank", "q_lora_rank", "qk_nope_head_dim", "qk_rope_head_dim", "v_head_dim"}
+    plain = {k: v for k, v in DEEPSEEK.items() if k not in sizes}
+    for off in ({"use_mla": False}, {"kv_lora_rank": None}):
+        assert {a.latent for a in read_config({**plain, **off}).attention} == {0}
+
+
+@pytest.mark.parametrize("config", [DEEPSEEK, MOE], ids=["deepseek_v3", "qwen3_moe"])
+def test_experts_with_a_width_of_their_own_must_state_it(config: dict[str, Any]) -> None:
+    with pytest.raises(InputError, match="'moe_intermediate_size' is missing"):
+        read_config({k: v for k, v in config.items() if k != "moe_intermediate_size"})
+
+
+def test_experts_are_as_wide_as_a_dense_layer_where_the_class_has_one_width_or_is_not_known() -> None:
+    fields = {k: v for k, v in MOE.items() if k != "moe_intermediate_size"}
+    mixtral, unknown = (read_config({**fields, "model_type": key}) for key in ("mixtral", "brandnew"))
+    assert {m.inputs for model in (mixtral, unknown) for m in model.linears if m.name == "experts_down"} == {11008}
+    assert said(unknown, "no moe_intermediate_size")
+    assert not said(mixtral, "no moe_intermediate_size")
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("moe_layer_freq", [0, 1]),
+        ("moe_layer_freq", [2] * 8),
+        ("moe_layer_freq", 0),
+        ("decoder_sparse_step", 0),
+        ("mlp_layer_types", ["dense", "sparse"]),
+    ],
+)
+def test_a_pattern_that_does_not_place_the_experts_of_every_layer_is_an_error(field: str, value: object) -> None:
+    with pytest.raises(InputError, match=field):
+        read_config({**MOE, field: value})
 
 
 def test_latent_attention_caches_the_latent_whatever_the_head_count_says() -> None:
@@ -515,6 +631,12 @@ def test_bits_per_weight_include_scales_and_zero_points(block: dict[str, Any], b
 
 def test_a_group_of_128_with_a_16_bit_scale_and_a_16_bit_zero_point_takes_4_25_bits() -> None:
     assert grouped(4, 128, zero_bits=16) == 4.25
+
+
+@pytest.mark.parametrize("method", ["gptq", "awq", "mlx"])
+def test_weights_with_one_scale_per_column_are_not_said_to_have_groups_of_zero(method: str) -> None:
+    model = quantized({"quant_method": method, "bits": 4, "group_size": -1})
+    assert said(model, "per column, left out: 4 bits per weight")
 
 
 def test_mlx_packs_two_weights_in_a_byte() -> None:
@@ -741,6 +863,18 @@ def test_a_file_that_is_no_config_is_a_clean_error(tmp_path: Path, text: str) ->
         load(str(tmp_path))
 
 
+def test_a_key_that_a_config_says_twice_is_an_error(tmp_path: Path) -> None:
+    text = json.dumps(LLAMA)
+    (tmp_path / "config.json").write_text('{"hidden_size": 8, ' + text[1:])
+    with pytest.raises(InputError, match="'hidden_size' appears twice"):
+        load(str(tmp_path))
+
+
+def test_infinity_is_read_since_published_configs_hold_it(tmp_path: Path) -> None:
+    (tmp_path / "config.json").write_text(json.dumps({**LLAMA, "time_step_limit": [0.0, float("inf")]}))
+    assert load(str(tmp_path)).params_total == 6738415616
+
+
 def test_a_separate_quantization_file_counts(tmp_path: Path) -> None:
     (tmp_path / "config.json").write_text(json.dumps(LLAMA))
     extra = {"quantization": {"quant_algo": "NVFP4", "kv_cache_quant_algo": "FP8", "exclude_modules": ["lm_head"]}}
@@ -838,18 +972,44 @@ def test_a_dtype_asked_for_overrides_the_files(tmp_path: Path) -> None:
     assert load(str(tmp_path), dtype="fp16").weight_bytes == 2 * 1692928
 
 
+def test_a_weight_file_alone_points_to_its_directory(tmp_path: Path) -> None:
+    write_safetensors(tmp_path / "model.safetensors", packed_llama())
+    with pytest.raises(InputError, match=r"model\.safetensors: weights, without the config") as refused:
+        load(str(tmp_path / "model.safetensors"))
+    assert str(tmp_path) in refused.value.hint
+
+
 def test_layers_past_the_last_are_prediction_layers_and_left_out_of_the_bytes(tmp_path: Path) -> None:
-    (tmp_path / "config.json").write_text(json.dumps(TINY))
+    (tmp_path / "config.json").write_text(json.dumps({**TINY, "num_nextn_predict_layers": 1}))
     tensors = {name: entry for name, entry in packed_llama().items() if "vision" not in name}
     write_safetensors(tmp_path / "model.safetensors", {**tensors, "model.layers.2.mlp.x": ("F16", [9], 18)})
     assert load(str(tmp_path)).weight_bytes == sum(nbytes for _, _, nbytes in tensors.values())
     assert read_safetensors(tmp_path, layers=2).bytes_by_group["mtp"] == 18
 
 
-def test_unpacked_files_with_another_number_of_weights_are_noticed(tmp_path: Path) -> None:
+def test_files_with_another_number_of_weights_are_said_and_bytes_come_from_the_geometry(tmp_path: Path) -> None:
     (tmp_path / "config.json").write_text(json.dumps(TINY))
     write_safetensors(tmp_path / "model.safetensors", {"model.embed_tokens.weight": ("F16", [1000, 256], 512_000)})
-    assert any("256,000 weights" in text for text, _ in load(str(tmp_path)).assumptions)
+    model = load(str(tmp_path))
+    assert model.weight_bytes == 2 * 1692928
+    assert said(model, "256,000 weights, the config describes 1,692,928: bytes come from the geometry")
+
+
+@pytest.mark.parametrize("layers", [1, 3])
+def test_a_config_and_weight_files_with_different_layers_are_an_error_that_names_both(
+    tmp_path: Path, layers: int
+) -> None:
+    (tmp_path / "config.json").write_text(json.dumps({**TINY, "num_hidden_layers": layers}))
+    write_safetensors(tmp_path / "model.safetensors", packed_llama())
+    with pytest.raises(InputError, match=rf"config\.json: describes {layers} layers, the weight files .* hold 2"):
+        load(str(tmp_path))
+
+
+def test_a_small_second_stack_of_layers_does_not_count_as_the_models(tmp_path: Path) -> None:
+    (tmp_path / "config.json").write_text(json.dumps(TINY))
+    tower = {f"other.layers.{i}.x": ("F16", [9], 18) for i in range(12)}
+    write_safetensors(tmp_path / "model.safetensors", {**packed_llama(), **tower})
+    assert read_safetensors(tmp_path).layers == load(str(tmp_path)).layers == 2
 
 
 def test_missing_shards_are_said_and_bytes_come_from_the_config(tmp_path: Path) -> None:
@@ -859,7 +1019,7 @@ def test_missing_shards_are_said_and_bytes_come_from_the_config(tmp_path: Path) 
     write_safetensors(tmp_path / "model-00001-of-00002.safetensors", {"a": ("F16", [4], 8)})
     model = load(str(tmp_path))
     assert model.weight_bytes == 2 * 1692928
-    assert any("00002-of-00002" in text for text, _ in model.assumptions)
+    assert said(model, "00002-of-00002.safetensors): bytes come from the geometry")
 
 
 @pytest.mark.parametrize(
@@ -893,7 +1053,7 @@ def gguf_string(text: str) -> bytes:
 
 
 def write_gguf(path: Path, metadata: dict[str, Any], tensors: dict[str, tuple[list[int], int]]) -> None:
-    """A GGUF header: values are uint32, strings, or lists of strings; name -> (shape, type number)."""
+    """A GGUF file with empty data: values are uint32, strings, or lists of strings; name -> (shape, type number)."""
     data = b"GGUF" + struct.pack("<IQQ", 3, len(tensors), len(metadata))
     for key, value in metadata.items():
         data += gguf_string(key)
@@ -903,18 +1063,22 @@ def write_gguf(path: Path, metadata: dict[str, Any], tensors: dict[str, tuple[li
             data += struct.pack("<IIQ", 9, 8, len(value)) + b"".join(map(gguf_string, value))
         else:
             data += struct.pack("<II", 4, value)
+    at = 0
     for name, (shape, kind) in tensors.items():
-        data += gguf_string(name) + struct.pack(f"<I{len(shape)}QIQ", len(shape), *shape, kind, 0)
-    path.write_bytes(data)
+        data += gguf_string(name) + struct.pack(f"<I{len(shape)}QIQ", len(shape), *shape, kind, at)
+        _, block, nbytes = GGML_TYPES[kind]
+        at += -(-(math.prod(shape) // block * nbytes) // 32) * 32
+    path.write_bytes(data + bytes(-len(data) % 32 + at))
 
 
-def tiny_gguf(path: Path, *, tied: bool = False) -> None:
-    """The tiny Llama with q4_0 layers and a q8_0 embedding."""
+def tiny_gguf(path: Path, *, tied: bool = False, change: dict[str, Any] | None = None, empty: bool = False) -> None:
+    """The tiny Llama with q4_0 layers and a q8_0 embedding; `change` replaces metadata, None removes it."""
     sizes = {"block_count": 2, "embedding_length": 256, "feed_forward_length": 512, "context_length": 4096}
     heads = {"attention.head_count": 4, "attention.head_count_kv": 2}
     metadata: dict[str, Any] = {"general.architecture": "llama"}
     metadata |= {f"llama.{key}": value for key, value in {**sizes, **heads}.items()}
     metadata["tokenizer.ggml.tokens"] = [f"t{i}" for i in range(1000)]
+    metadata = {k: v for k, v in {**metadata, **(change or {})}.items() if v is not None}
     tensors: dict[str, tuple[list[int], int]] = {"token_embd.weight": ([256, 1000], 8)}
     tensors["output_norm.weight"] = ([256], 0)
     if not tied:
@@ -926,7 +1090,7 @@ def tiny_gguf(path: Path, *, tied: bool = False) -> None:
             tensors[f"blk.{layer}.{short[name.removesuffix('_proj')]}.weight"] = ([inputs, outputs], 2)
         for norm in ("attn_norm", "ffn_norm"):
             tensors[f"blk.{layer}.{norm}.weight"] = ([256], 0)
-    write_gguf(path, metadata, tensors)
+    write_gguf(path, metadata, {} if empty else tensors)
 
 
 @pytest.mark.parametrize("tied", [False, True])
@@ -944,10 +1108,54 @@ def test_a_gguf_file_gives_geometry_and_bytes_by_tensor_type(tmp_path: Path, tie
 def test_a_gguf_file_that_ends_early_is_an_error_wherever_it_is_cut(tmp_path: Path) -> None:
     tiny_gguf(tmp_path / "tiny.gguf")
     whole = (tmp_path / "tiny.gguf").read_bytes()
-    for cut in (0, 3, 4, 10, 24, 30, 100, 5000, len(whole) - 1):
+    for cut in (0, 3, 4, 10, 24, 30, 100, 5000, len(whole) // 2, len(whole) - 1):
         (tmp_path / "cut.gguf").write_bytes(whole[:cut])
         with pytest.raises(InputError, match=r"cut\.gguf"):
             gguf_header(tmp_path / "cut.gguf")
+
+
+def test_gguf_data_that_ends_early_names_the_first_tensor_that_is_cut(tmp_path: Path) -> None:
+    path = tmp_path / "tiny.gguf"
+    tiny_gguf(path)
+    path.write_bytes(path.read_bytes()[:20_000])
+    with pytest.raises(InputError, match=r"'token_embd\.weight' ends past the last of 20000 bytes: .* truncated"):
+        load(str(path))
+    tiny_gguf(path, change={"general.alignment": 0})
+    with pytest.raises(InputError, match=r"general\.alignment"):
+        load(str(path))
+
+
+def test_a_gguf_file_without_tensors_says_that_its_bytes_are_those_of_the_geometry(tmp_path: Path) -> None:
+    tiny_gguf(tmp_path / "tiny.gguf", empty=True)
+    model = load(str(tmp_path / "tiny.gguf"))
+    assert model.weight_bytes == 2 * model.params_total
+    assert said(model, "no tensors (fp16 is assumed): bytes come from the geometry")
+    assert not said(model, "bytes of the weights from the files")
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "what"),
+    [
+        ("block_count", None, r"metadata 'llama\.block_count' is missing"),
+        ("block_count", 0, r"metadata 'llama\.block_count' is 0, outside 1 to 10000"),
+        ("block_count", 3, r"describes 3 layers, its tensors are of 2"),
+        ("embedding_length", None, r"metadata 'llama\.embedding_length' is missing"),
+        ("attention.head_count_kv", 64, r"metadata 'llama\.attention\.head_count_kv' is 64, above the 4"),
+    ],
+)
+def test_what_is_wrong_in_a_gguf_file_has_its_path_and_its_own_name(
+    tmp_path: Path, key: str, value: object, what: str
+) -> None:
+    path = tmp_path / "tiny.gguf"
+    tiny_gguf(path, change={f"llama.{key}": value})
+    with pytest.raises(InputError, match=re.escape(str(path)) + ": " + what) as refused:
+        load(str(path))
+    assert "num_hidden_layers" not in str(refused.value)
+
+
+def test_a_gguf_model_is_named_after_its_file(tmp_path: Path) -> None:
+    tiny_gguf(tmp_path / "tiny.gguf")
+    assert load(str(tmp_path / "tiny.gguf")).name == "tiny"
 
 
 @pytest.mark.parametrize(
@@ -982,8 +1190,6 @@ def test_any_bytes_as_a_header_give_a_clean_error(tmp_path_factory: pytest.TempP
 
 
 def test_formats_of_gguf_types_agree_with_their_blocks() -> None:
-    from specplan.weights_files import GGML_TYPES
-
     for name, block, nbytes in GGML_TYPES.values():
         if name in FORMATS:
             assert FORMATS[name].bits == 8 * nbytes / block

@@ -41,9 +41,7 @@ def _document(
     return document("acceptance", inputs=given, assumptions=assumptions, notes=notes, warnings=(), keys=keys)
 
 
-def _fit_keys(found: Fit | None) -> dict[str, Any] | None:
-    if found is None:
-        return None
+def _fit_keys(found: Fit) -> dict[str, Any]:
     names = ("kind", "p", "error", "parameters", "single_p_error", "flagged")
     return {name: getattr(found, name) for name in names}
 
@@ -55,8 +53,8 @@ def _interval(acceptance: Acceptance) -> Any:
 def _fit_words(acceptance: Acceptance) -> list[str]:
     """The simplest model that reproduces the numbers, and whether one p would do."""
     found = fit(acceptance)
-    if found is None:
-        return []
+    if found.error is None or found.single_p_error is None:
+        return [f"Fit: one p of {found.p:.3f}; from a mean alone its error cannot be told."]
     if found.kind == "independent":
         return [f"Fit: one p of {found.p:.3f} reproduces the accepted tokens within {found.error:.1%}."]
     names = {"decaying": "a p that shrinks with depth", "mixture": "two kinds of text with a p each"}
@@ -83,8 +81,8 @@ def _verdict(acceptance: Acceptance) -> str:
     chain = TokenTree.chain(length)
     tau = acceptance.about.get("tau")
     if tau is not None and acceptance.about.get("dialect"):
-        length = acceptance.about.get("k")
-        return _measured_verdict(acceptance, float(tau), None if length is None else int(length))
+        k = acceptance.about.get("k")
+        return _measured_verdict(acceptance, float(tau), None if k is None else int(k))
     interval = tau_interval(acceptance, chain)
     between = "" if interval is None else f" ({interval.low:.3f} to {interval.high:.3f})"
     siblings = "" if acceptance.siblings_known else "; nothing is known of second-best children"

@@ -27,7 +27,8 @@ def advise_answer(
     was: StillBest | None,
 ) -> Answer:
     """Verdict, the shapes side by side, what to measure next, and what moved since the snapshot before."""
-    assumptions = [*place.assumptions, *cost_assumptions(costs)]
+    measured = costs.measured == frozenset({1, used.width})
+    assumptions = [*place.assumptions, *([] if measured else cost_assumptions(costs))]
     if acceptance is not None:
         assumptions += acceptance_assumptions(acceptance)
     return Answer(
@@ -135,7 +136,7 @@ def _why(advice: Advice, costs: Costs) -> Iterator[str]:
         if low <= 1.0 <= high:
             yield "That holds plain decoding too: more rounds are needed to tell them apart."
     if costs.measured is not None and len(costs.measured) == 2:
-        yield "Shapes between the two measured ones are interpolated; longer ones than the one in use were not looked at."
+        yield "Shapes between the two measured ones are interpolated; none longer than the one in use was looked at."
 
 
 def _was(was: StillBest | None) -> Iterator[str]:

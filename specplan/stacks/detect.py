@@ -68,6 +68,7 @@ JSONS: dict[str, Callable[[Any], Reading | None]] = {
 # A line longer than this is no log line.
 LONGEST_LINE = 1_000_000
 _HEAD = 65_536
+_BRACKETED = re.compile(r"\[(?:\d{4}-\d|\d+[:/]|(?!true|false|null|NaN|Infinity)[A-Za-z])")
 _KEY = re.compile(r"[\"']?([A-Za-z_]\w*)[\"']?\s*:(\s|\Z)")
 _YAML_KEYS = frozenset({*DOCUMENT_KEYS, "nextn", "nextn_accepted"})
 
@@ -107,10 +108,15 @@ def _located(error: InputError, where: str) -> InputError:
 def _read_text(text: str, asked: Asked, where: str) -> Acceptance:
     if not text.strip():
         raise InputError(f"{where}: empty", hint="is it the right file?")
-    if text.lstrip()[:1] in ("{", "["):
+    if _is_json(text):
         return _read_json(text, asked, where)
     found = _document(text, asked, where)
     return found if found is not None else _read_lines(text.splitlines(), asked, where, head=text[:_HEAD])
+
+
+def _is_json(text: str) -> bool:
+    """Whether it starts like JSON; log lines may start with a date, a level or a name in brackets."""
+    return text.lstrip()[:1] in ("{", "[") and not _BRACKETED.match(text.lstrip())
 
 
 # ---- documents and tables
@@ -134,8 +140,14 @@ def _document(text: str, asked: Asked, where: str) -> Acceptance | None:
 def _from_mapping(data: Any, asked: Asked, where: str) -> Acceptance:
     if isinstance(data, dict) and _is_document(data):
         return acceptance_from_document(data, where=where)
-    for read in JSONS.values():
-        reading = read(data)
+    for name, read in JSONS.items():
+        try:
+            reading = read(data)
+        except (TypeError, ValueError, KeyError, AttributeError, OverflowError) as error:
+            raise InputError(
+                f"{where}: looks like {name}, but holds a value of another kind: {str(error)[:80]}",
+                hint="is it complete, and as the tool wrote it?",
+            ) from None
         if reading is not None:
             return to_acceptance(reading, asked, source=where)
     if isinstance(data, dict) and set(DOCUMENT_KEYS) & data.keys():
@@ -243,7 +255,7 @@ def _read_stream(file: IO[bytes], asked: Asked, where: str) -> Acceptance:
         hint = "a torch file of an old version? save the vector as JSON" if legacy else "a log, JSON, CSV or YAML"
         raise InputError(f"{where}: binary, not text", hint=hint)
     start = head.decode("utf-8-sig", errors="replace")
-    if start.lstrip()[:1] in ("{", "[") or len(head) < _HEAD or _document_at(start):
+    if _is_json(start) or len(head) < _HEAD or _document_at(start):
         rest = file.read(LARGEST_FILE + 1)
         if len(head) + len(rest) > LARGEST_FILE:
             raise InputError(f"{where}: larger than 10 MB", hint="JSON and tables of that size are not read")

@@ -53,8 +53,8 @@ class ServerLog:
 
     marks: tuple[str, ...] = ("draft acceptance", "eval time =", "#gen drafts")
     _counts = re.compile(r"draft acceptance(?: rate)? = +[\d.]+%? \( *(\d+)(?: accepted)? */ *(\d+)(?: generated)?\)")
-    _mean = re.compile(r"mean acceptance length = +([\d.]+)")
-    _rates = re.compile(r"acceptance rate per position = \(([\d., ]+)\)")
+    _mean = re.compile(r"mean acceptance length = +(\d+\.?\d*)")
+    _rates = re.compile(r"acceptance rate per position = \((\d+\.?\d*(?:, *\d+\.?\d*)*)\)")
     _generated = re.compile(r"(prompt )?eval time = .*?/ +(\d+) (?:tokens|runs)")
     _calls = re.compile(r"statistics +(\S+): +#calls(?:\(b,g,a\))? = +(\d+)(?: +(\d+) +\d+)?, #gen drafts = +(\d+)")
     _tokens = re.compile(r"#gen tokens = +(\d+), #acc tokens = +(\d+)")

@@ -173,7 +173,7 @@ class Percentages:
     """`Accepted 62.5% of draft tokens`, as LM Studio and MLX front ends show it; lines weigh the same."""
 
     marks: tuple[str, ...] = ("draft token", "draft tokens", "Draft token", "drafted token")
-    _share = re.compile(r"(?:accept\w*\D{0,30}?([\d.]+) ?%|([\d.]+) ?%\D{0,30}?accept)", re.IGNORECASE)
+    _share = re.compile(r"(?:accept\w*\D{0,30}?(\d+\.?\d*) ?%|(\d+\.?\d*) ?%\D{0,30}?accept)", re.IGNORECASE)
 
     def __init__(self) -> None:
         self.shares: list[float] = []

@@ -19,6 +19,9 @@ from ..acceptance import Acceptance, Chain, Counts, DepthTable, Positional, tau_
 from ..errors import InputError
 from ..tree import TokenTree
 
+# Chain that stands for an endless one where K is unknown: at a rate of 0.9 the rest is below 0.2 % of the tokens.
+ENDLESS = 64
+
 # Counts may disagree with a printed mean by its rounding: two decimals, as vLLM, SGLang and llama.cpp print it.
 PRINTED = 0.005
 
@@ -189,7 +192,7 @@ def to_acceptance(reading: Reading, asked: Asked = Asked(), *, source: str | Non
     from dataclasses import replace
 
     found = replace(chain, notes=tuple(note for note in notes if note), **shared)  # type: ignore[arg-type]
-    about["interval"] = _interval(found, k or len(found.alpha))
+    about["interval"] = _interval(found, k or ENDLESS)
     return found
 
 

@@ -22,7 +22,7 @@ class Log:
     """
 
     marks: tuple[str, ...] = ("accept len",)
-    _pair = re.compile(r"accept len(?:gth)?: ([\d.]+|nan)(?:, accept rate: ([\d.]+|nan))?")
+    _pair = re.compile(r"accept len(?:gth)?: (\d+\.?\d*|nan)(?:, accept rate: (\d+\.?\d*|nan))?")
     _running = re.compile(r"#running-req: (\d+)")
 
     def __init__(self) -> None:

@@ -28,10 +28,10 @@ class V1Log:
     """
 
     marks: tuple[str, ...] = ("SpecDecoding metrics:",)
-    _mean = re.compile(r"Mean acceptance length: ([\d.]+|nan)")
+    _mean = re.compile(r"Mean acceptance length: (\d+\.?\d*|nan)")
     _accepted = re.compile(r"Accepted: (\d+) tokens")
     _drafted = re.compile(r"Drafted: (\d+) tokens")
-    _rates = re.compile(r"Per-position acceptance rate: ([\d.]+(?:, [\d.]+)*)")
+    _rates = re.compile(r"Per-position acceptance rate: (\d+\.?\d*(?:, \d+\.?\d*)*)")
 
     def __init__(self) -> None:
         self.series = Series()
@@ -111,8 +111,8 @@ class V0Log:
 
     marks: tuple[str, ...] = ("Speculative metrics:",)
     _fields: Mapping[str, re.Pattern[str]] = {
-        "rate": re.compile(r"Draft acceptance rate: ([\d.]+)"),
-        "efficiency": re.compile(r"System efficiency: ([\d.]+)"),
+        "rate": re.compile(r"Draft acceptance rate: (\d+\.?\d*)"),
+        "efficiency": re.compile(r"System efficiency: (\d+\.?\d*)"),
         "k": re.compile(r"Number of speculative tokens: (\d+)"),
         "accepted": re.compile(r"Number of accepted tokens: (\d+)"),
         "drafted": re.compile(r"Number of draft(?: tokens)?(?: tokens)?: (\d+)"),
@@ -129,7 +129,7 @@ class V0Log:
 
     def add(self, line: str, at: str) -> None:
         text = line[line.index(self.marks[0]) :]
-        found = {name: float(match[1].rstrip(".")) for name, p in self._fields.items() if (match := p.search(text))}
+        found = {name: float(match[1]) for name, p in self._fields.items() if (match := p.search(text))}
         if "efficiency" not in found and "emitted" not in found:
             raise InputError(f"{at}: the metrics line is cut short", hint="system efficiency or emitted tokens needed")
         for name in ("drafted", "emitted"):

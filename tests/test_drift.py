@@ -1,0 +1,114 @@
+"""Two snapshots: the rounds in between, a test of the change, and whether the shape in use is still the best."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from specplan.acceptance import Chain, Counts, Independent
+from specplan.drift import drift, still_best, window
+from specplan.errors import InputError
+from specplan.plan import Costs, Limits
+from specplan.stacks.reading import Reading, to_acceptance
+from specplan.tree import TokenTree
+
+
+def counted(histogram, dialect="a histogram"):
+    return to_acceptance(Reading(dialect, "words", histogram=tuple(map(float, histogram))))
+
+
+def played(p, rounds, draw):
+    counts = [0, 0, 0, 0]
+    for _ in range(rounds):
+        accepted = 0
+        while accepted < 3 and draw.random() < p:
+            accepted += 1
+        counts[accepted] += 1
+    return counts
+
+
+def test_the_window_of_two_counters_is_what_happened_in_between():
+    before, more = [20, 28, 19, 33], [50, 10, 30, 10]
+    after = [a + b for a, b in zip(before, more)]
+    found, alone = window(counted(before), counted(after)), counted(more)
+    assert found.survival == pytest.approx(alone.survival)
+    assert found.about["tau"] == pytest.approx(alone.about["tau"])
+    assert found.counts == alone.counts
+
+
+def test_counters_that_went_backwards_name_the_counter():
+    with pytest.raises(InputError, match="rounds went back from 100 to 10"):
+        window(counted([20, 28, 19, 33]), counted([4, 3, 2, 1]))
+
+
+def test_a_restart_that_is_seen_in_one_position_alone_is_refused():
+    with pytest.raises(InputError, match="position 1 went back from 80 to 70"):
+        window(counted([20, 28, 19, 33]), counted([130, 10, 20, 40]))
+
+
+def test_metrics_pages_are_snapshots_and_logs_are_not():
+    before, after = [20, 28, 19, 33], [70, 38, 49, 43]
+    pages = drift(counted(before, "vllm-v1-metrics"), counted(after, "vllm-v1-metrics"))
+    logs = drift(counted(before), counted(after))
+    assert (pages.window, logs.window) == (True, False)
+    assert pages.after == pytest.approx(counted([50, 10, 30, 10]).about["tau"])
+    assert logs.after == pytest.approx(counted(after).about["tau"])
+
+
+def test_the_test_rejects_as_often_as_its_level_where_nothing_changed():
+    draw = random.Random(7)
+    runs = [drift(counted(played(0.7, 400, draw)), counted(played(0.7, 400, draw))) for _ in range(300)]
+    assert 0.02 < sum(run.significant for run in runs) / len(runs) < 0.09
+
+
+def test_a_real_change_is_found_and_a_small_sample_does_not_tell():
+    draw = random.Random(3)
+    sure = drift(counted(played(0.75, 5000, draw)), counted(played(0.65, 5000, draw)))
+    unsure = drift(counted([2, 2, 2, 3]), counted([3, 2, 2, 2]))
+    assert sure.significant
+    assert sure.change < -0.05
+    assert not unsure.significant
+
+
+def test_without_counts_nothing_is_said_of_noise():
+    found = drift(Chain.constant(0.8), Chain.constant(0.7), k=3)
+    assert (found.z, found.p_value, found.significant) == (None, None, None)
+    assert found.change == pytest.approx(found.after / found.before - 1)
+
+
+def test_the_shape_in_use_stops_being_the_best_when_acceptance_falls():
+    costs = Costs(verify_s=[0.010 + 0.001 * i for i in range(9)])
+    limits = Limits(8, 8, children=1)
+    used = TokenTree.chain(8)
+    assert still_best(used, Chain.constant(0.95), limits, costs).still
+    found = still_best(used, Chain.constant(0.5), limits, costs)
+    assert not found.still
+    assert found.best.nodes < 8
+    assert found.loss == pytest.approx(1 - found.used.speedup / found.best.speedup)
+
+
+def test_counters_of_one_number_alone_can_be_subtracted():
+    def page(rounds, accepted):
+        counts = Counts(rounds=rounds, accepted=accepted, drafted=3 * rounds)
+        return Chain.from_accept_length(1 + accepted / rounds, 3, counts=counts)
+
+    found = window(page(100, 200), page(300, 300))
+    assert found.about["tau"] == pytest.approx(1.5)
+    assert found.counts.drafted == 600
+
+
+def test_a_tree_model_has_no_counters_to_subtract():
+    with pytest.raises(InputError, match="no counters"):
+        window(Independent(0.5), Independent(0.5))
+
+
+def test_the_command_compares_two_files(specplan, refused):
+    files = "tests/data/dialects/counts.csv tests/data/dialects/llamacpp-new.log"
+    ran = specplan(f"acceptance {files} --drift --json").json
+    assert ran["drift"]["before"] == pytest.approx(2.65)
+    assert ran["drift"]["after"] == pytest.approx(1 + 167 / 87)
+    assert ran["drift"]["significant"] is False
+    assert ran["dialect"] == "llamacpp-server-log"
+    assert "within the noise" in specplan(f"acceptance {files} --drift").out
+    assert "two files" in refused("acceptance tests/data/dialects/counts.csv --drift")
