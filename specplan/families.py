@@ -21,7 +21,7 @@ from .rounds import Costs, Times
 from .tree import MAX_DEPTH, MAX_NODES, TokenTree, limit
 
 # A level that is reached less often than this, or a child that adds less, is not worth a pass.
-NEGLIGIBLE = 1e-6
+NEGLIGIBLE = 1e-9
 
 
 def full_tree_fitting(
@@ -128,7 +128,7 @@ def best_uniform(
     """The best tree in which every node of a level has the same number of children; plain decoding included.
 
     Best by accepted tokens, or by tokens per second when `verify_s` (and the costs of `evaluate`) are given.
-    All uniform trees are looked at, but for levels that are reached in less than one round of a million.
+    All uniform trees are looked at, but for levels that are reached in less than one round of 1e9.
 
     Raises  InputError for path frequencies and mixtures, which have no rows by depth.
     """

@@ -60,12 +60,11 @@ def fit(acceptance: Acceptance, *, tolerance: float = TOLERANCE) -> Fit:
         return Fit("independent", p, {"p": p}, None, None, False, Independent(p))
     single = Independent(_single_p(measured))
     off = max(_error(measured, survival_of(single, len(measured))), _sibling_error(acceptance, single))
-    for kind, model, parameters in _candidates(measured):
-        error = off if kind == "independent" else _error(measured, survival_of(model, len(measured)))
-        if error < tolerance or kind == "positional":
-            break
-    p = single.at(1) if kind == "independent" else None
-    return Fit(kind, p, parameters, error, off, off >= tolerance, model)
+    if off < tolerance:
+        p = single.at(1)
+        return Fit("independent", p, {"p": p}, off, off, False, single)
+    kind, model, parameters, wrong = _simplest(measured, tolerance)
+    return Fit(kind, None, parameters, wrong, off, True, model)
 
 
 def survival_of(acceptance: Acceptance, length: int | None = None) -> tuple[float, ...]:
@@ -103,18 +102,26 @@ def _sibling_error(acceptance: Acceptance, single: Independent) -> float:
     return max((abs(b - a) / a for a, b in pairs if a > 0), default=0.0)
 
 
-def _candidates(
-    survival: Sequence[float],
-) -> Iterator[tuple[str, Acceptance, dict[str, float | list[float]]]]:
-    p = _single_p(survival)
-    yield "independent", Independent(p), {"p": p}
+Parameters = dict[str, float | list[float]]
+
+
+def _simplest(survival: Sequence[float], tolerance: float) -> tuple[str, Acceptance, Parameters, float]:
+    """The first candidate within the tolerance; the rates by position always are."""
+    for kind, model, parameters in _candidates(survival):
+        error = _error(survival, survival_of(model, len(survival)))
+        if error < tolerance:
+            return kind, model, parameters, error
+    chain = Chain.from_survival(_falling(survival))
+    return "positional", chain, {"alpha": list(chain.alpha)}, _error(survival, chain.survival)
+
+
+def _candidates(survival: Sequence[float]) -> Iterator[tuple[str, Acceptance, Parameters]]:
+    """Models of a few parameters for every position, simplest first."""
     p, decay = _decaying(survival)
     yield "decaying", Independent(p, decay), {"p": p, "decay": decay}
     high, low, share = _two_rates(survival)
     parts = (Independent(high), Independent(low))
     yield "mixture", Mixture(parts, (share, 1.0 - share)), {"p": [high, low], "weights": [share, 1.0 - share]}
-    chain = Chain.from_survival(_falling(survival))
-    yield "positional", chain, {"alpha": list(chain.alpha)}
 
 
 def _falling(survival: Sequence[float]) -> list[float]:

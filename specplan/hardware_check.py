@@ -9,9 +9,8 @@ from __future__ import annotations
 
 import re
 import textwrap
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Set
 from dataclasses import dataclass, replace
-from functools import cache
 from typing import Any, Literal
 
 from .hardware import Hardware, SparseFigure, dotted_numbers, hardware_names, load_hardware
@@ -75,117 +74,68 @@ def _findings(device: Hardware, tree: Node) -> Iterator[_Finding]:
 HALF = ("bf16", "fp16")
 """One rate on nearly all devices, so a figure for the one is looked for under the other."""
 
-
-@dataclass(frozen=True, slots=True)
-class _Doubled:
-    """A figure that is no dense peak: `value` in place of `dense`, in the precisions `keys`, on a chip named by `words`.
-
-    what        the figure in words
-    sparse      the chip knows sparsity: on that chip the finding is final
-    own_only    other chips have this figure as a dense peak, or the chip knows no sparsity: counts on that chip alone
-    tolerance   relative; datasheets round
-    """
-
-    words: frozenset[str]
-    what: str
-    keys: tuple[str, ...]
-    value: float
-    dense: float
-    sparse: bool
-    own_only: bool
-    tolerance: float
-
-    def is_at(self, key: str, peak: float) -> bool:
-        return key in self.keys and abs(peak / self.value - 1) < self.tolerance
-
-
-LISTED_TOLERANCE = 0.003
-"""Figures of the list are as their datasheets print them, to three or four digits."""
-
-DOUBLED_TOLERANCE = 0.001
-"""Twice a bundled peak, which has four digits itself; wider and unlike chips would meet by chance."""
+SPARSE_TOLERANCE = 0.003
+"""Datasheets round these figures to three or four digits."""
 
 
 def _sparse(device: Hardware) -> Iterator[_Finding]:
-    """Peaks that equal a figure with sparsity: certain on the chip itself, else an error until a source is named."""
-    named = re.findall(r"[a-z0-9]+", " ".join((device.name, device.title, *device.aliases)).casefold())
+    """Peaks that are a published figure with sparsity, or twice the dense peak of the bundled chip of that name."""
+    named = set(re.findall(r"[a-z0-9]+", " ".join((device.name, device.title, *device.aliases)).casefold()))
     for key, peak in device.compute.peaks().items():
-        at = [figure for figure in _doubled_figures() if figure.is_at(key, peak)]
-        own = next((figure for figure in at if _names(named, figure.words)), None)
-        other = next((figure for figure in at if not figure.own_only), None)
-        if own is not None and not _is_dense_on(named, key, peak):
-            yield _sparse_finding(key, own, final=own.sparse)
-        elif own is None and other is not None:
-            yield _sparse_finding(key, other, final=False)
+        figures = _published(key, peak)
+        own = (_not_dense_on(key, one, final=True) for one in figures if _chip_words(one.chip) <= named)
+        others = (_not_dense_on(key, one, final=False) for one in figures if not one.named)
+        finding = next(own, None) or _doubled(named, key, peak) or next(others, None)
+        if finding is not None:
+            yield finding
 
 
-def _sparse_finding(key: str, figure: _Doubled, *, final: bool) -> _Finding:
-    what = figure.what.format(value=f"{figure.value / 1e12:g}T", key=key)
-    hint = f"dense is {figure.dense / 1e12:g}T" + ("" if final else f"; or name the source under sources: compute.{key}")
+def _published(key: str, peak: float) -> list[SparseFigure]:
+    from .hardware_files import defaults
+
+    return [one for one in defaults().sparse if key in _alike(one.precision) and _near(peak, one.value)]
+
+
+def _not_dense_on(key: str, figure: SparseFigure, *, final: bool) -> _Finding:
+    """Certain on the chip itself; on others an error until a source is named."""
+    what = f"{figure.value / 1e12:g}T is the {figure.chip.upper()}'s {key} figure with sparsity, not dense"
+    return _not_dense(key, what, figure.dense, final=final)
+
+
+def _doubled(named: Set[str], key: str, peak: float) -> _Finding | None:
+    """Compared with the bundled chips that the names hold; an RTX 4070 Ti, named as a 4070 too, keeps its own peaks.
+
+    A source settles it where the chip knows no sparsity: it may be the figure of a card with two devices.
+    """
+    alike = [
+        (one, one.compute.peaks()[k]) for one in _bundled_as(named) for k in _alike(key) if k in one.compute.peaks()
+    ]
+    twice = next((one for one, dense in alike if _near(peak, 2 * dense)), None)
+    if twice is None or key == "fp32" or any(_near(peak, dense) for _, dense in alike):
+        return None
+    why = "with sparsity, narrower accumulation or two devices"
+    what = f"{peak / 1e12:g}T is twice the dense {key} peak of {twice.name}: {why}"
+    return _not_dense(key, what, peak / 2, final=_has_sparsity(twice))
+
+
+def _not_dense(key: str, what: str, dense: float, *, final: bool) -> _Finding:
+    hint = f"dense is {dense / 1e12:g}T"
+    if not final:
+        hint += f"; or name the source under sources: compute.{key}"
     return _Finding(f"compute.{key}", what, hint, "error", final)
 
 
-def _names(named: Sequence[str], words: frozenset[str]) -> bool:
-    """Whether a device with these words in its names is that chip."""
-    return words <= set(named)
-
-
-def _is_dense_on(named: Sequence[str], key: str, peak: float) -> bool:
-    """Whether a bundled chip of that name has the figure as its dense peak: an RTX 4070 Ti is named as a 4070 too."""
-    return any(
-        _names(named, _chip_words(one.name)) and _is_dense(one, key, peak, LISTED_TOLERANCE) for one in _bundled()
-    )
-
-
-def _is_dense(device: Hardware, key: str, peak: float, tolerance: float) -> bool:
-    peaks = device.compute.peaks()
-    return any(abs(peaks[one] / peak - 1) < tolerance for one in _alike(key) if one in peaks)
+def _near(peak: float, figure: float) -> bool:
+    return abs(peak / figure - 1) < SPARSE_TOLERANCE
 
 
 def _alike(key: str) -> tuple[str, ...]:
     return HALF if key in HALF else (key,)
 
 
-@cache
-def _bundled() -> tuple[Hardware, ...]:
-    return tuple(map(load_hardware, hardware_names()))
-
-
-@cache
-def _doubled_figures() -> tuple[_Doubled, ...]:
-    """The listed figures, then twice each bundled peak of matrix units."""
-    from .hardware_files import defaults
-
-    listed = (_listed(figure) for figure in defaults().sparse)
-    doubled = (_doubled(one, key) for one in _bundled() for key in one.compute.peaks() if key != "fp32")
-    return (*listed, *doubled)
-
-
-def _listed(figure: SparseFigure) -> _Doubled:
-    return _Doubled(
-        words=frozenset([figure.chip]),
-        what=f"{{value}} is the {figure.chip.upper()}'s {{key}} figure with sparsity, not dense",
-        keys=_alike(figure.precision),
-        value=figure.value,
-        dense=figure.dense,
-        sparse=True,
-        own_only=figure.named,
-        tolerance=LISTED_TOLERANCE,
-    )
-
-
-def _doubled(device: Hardware, key: str) -> _Doubled:
-    dense, sparse = device.compute.peaks()[key], _has_sparsity(device)
-    return _Doubled(
-        words=_chip_words(device.name),
-        what=f"{{value}} is twice the dense {{key}} peak of {device.name}: with sparsity, or of two devices",
-        keys=_alike(key),
-        value=2 * dense,
-        dense=dense,
-        sparse=sparse,
-        own_only=not sparse or any(_is_dense(one, key, 2 * dense, DOUBLED_TOLERANCE) for one in _bundled()),
-        tolerance=DOUBLED_TOLERANCE,
-    )
+def _bundled_as(named: Set[str]) -> list[Hardware]:
+    """The bundled devices whose chip is among the words of a name."""
+    return [load_hardware(name) for name in hardware_names() if _chip_words(name) <= named]
 
 
 def _has_sparsity(device: Hardware) -> bool:
@@ -194,13 +144,16 @@ def _has_sparsity(device: Hardware) -> bool:
     return device.kind in ("gpu", "consumer_gpu") and ("tf32" in peaks or "fp8" in peaks)
 
 
-def _chip_words(name: str) -> frozenset[str]:
+_VARIANT = re.compile(r"\d+gb|\d+core|gddr\d+x?|sxm|pcie|nvl")
+
+
+def _chip_words(name: str) -> set[str]:
     """The words of a profile's name that say which chip it is, without the memory's size and the board's form.
 
     >>> sorted(_chip_words("a100-80gb-sxm"))
     ['a100']
     """
-    return frozenset(word for word in name.split("-") if not re.fullmatch(r"\d+gb|\d+core|gddr\d+x?|sxm|pcie|nvl", word))
+    return {word for word in name.split("-") if not _VARIANT.fullmatch(word)}
 
 
 GPU_FP8_RATIO = 2.0

@@ -24,7 +24,7 @@ def judged(k, acceptance, costs, **limits):
 
 @pytest.mark.parametrize(
     ("k", "alpha", "verdict", "nodes"),
-    [(4, 0.8, "keep", None), (8, 0.5, "change", 2), (1, 0.9, "change", 8), (4, 0.05, "off", 0)],
+    [(5, 0.8, "keep", None), (8, 0.5, "change", 2), (1, 0.9, "change", 8), (4, 0.05, "off", 0)],
 )
 def test_the_verdict_follows_the_acceptance(k, alpha, verdict, nodes):
     costs = Costs(verify_s=[0.010 + 0.0012 * i for i in range(9)], overhead_s=0.001)

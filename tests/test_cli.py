@@ -186,6 +186,20 @@ def test_parts_measured_under_different_rules_are_named(specplan, tmp_path):
     assert any("rules of the parts differ: strict, typical" in item["text"] for item in ran.json["assumptions"])
 
 
+def test_numbers_used_under_another_rule_or_temperature_are_named(specplan, tmp_path):
+    file = tmp_path / "a.json"
+    file.write_text(json.dumps({"kind": "independent", "p": 0.5, "rule": "strict", "temperature": 1.0}))
+    ran = specplan(f"tree --acceptance {file} --rule greedy --temperature 0 --budget 4 --json").json
+    said = [item["text"] for item in ran["assumptions"] if item["text"].startswith("MEASURED AT")]
+    assert [text.split(",")[0] for text in said] == ["MEASURED AT rule strict", "MEASURED AT temperature 1.0"]
+
+
+def test_another_vocabulary_is_warned_of_and_refused_when_told(specplan, refused):
+    pair = "plan --gpu h100 --model llama-3-8b --draft qwen3-0.6b --p 0.6"
+    assert any("vocabularies" in text for text in specplan(pair + " --json").json["warnings"])
+    assert "vocabularies" in refused(pair + " --strict")
+
+
 def test_typical_acceptance_is_said_not_to_be_lossless(specplan):
     ran = specplan("tree --child-prob .6,.2 --rule typical --budget 4 --json").json
     assert any("not lossless" in item["text"] for item in ran["assumptions"])

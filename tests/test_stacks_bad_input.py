@@ -18,7 +18,9 @@ DIALECTS = Path(__file__).parent / "data" / "dialects"
 V1 = "INFO SpecDecoding metrics: Mean acceptance length: "
 BASE = "vllm:spec_decode_num"
 POSITION = f"{BASE}_accepted_tokens_per_pos_total"
-SPECULATIVE = "Speculative metrics: Draft acceptance rate: 0.6, System efficiency: 0.6, Number of speculative tokens: 4, "
+SPECULATIVE = (
+    "Speculative metrics: Draft acceptance rate: 0.6, System efficiency: 0.6, Number of speculative tokens: 4, "
+)
 
 
 @pytest.mark.parametrize(
@@ -26,14 +28,17 @@ SPECULATIVE = "Speculative metrics: Draft acceptance rate: 0.6, System efficienc
     [
         (f"x\n{V1[:-3]}", "case:2: the metrics line is cut short"),
         (f"{V1}2.92, Per-position acceptance rate: 0.805, 0.632", "case:1: a mean length of 2.92"),
-        (f"{V1}2.00, Accepted: 50 tokens, Drafted: 40 tokens, Per-position acceptance rate: 1.000", "50 accepted of 40"),
+        (
+            f"{V1}2.00, Accepted: 50 tokens, Drafted: 40 tokens, Per-position acceptance rate: 1.000",
+            "50 accepted of 40",
+        ),
         (f"{V1}2.50, Per-position acceptance rate: 0.500, 0.700, 0.300", "survival cannot rise|one before in 0.5"),
         (f"{BASE}_drafts_total 100", "accepted_tokens is missing"),
         (f"{BASE}_drafts_total 100\n{BASE}_accepted_tokens_total{{engine=", "case:2: .*cut short"),
         (f"{BASE}_drafts_total 100\n{BASE}_drafts_total 110", "case:2: .*there twice"),
         (f"{BASE}_drafts_total ten", "case:1: 'ten' is not a number"),
         (f"{BASE}_drafts_total 0\n{BASE}_accepted_tokens_total 0", "nothing was drafted"),
-        (f"{BASE}_drafts_total 9\n{BASE}_draft_tokens_total 9\n{BASE}_accepted_tokens_total 10", "10 tokens accepted of 9"),
+        (f"{BASE}_drafts_total 9\n{BASE}_draft_tokens_total 9\n{BASE}_accepted_tokens_total 10", "10 tokens accepted"),
         (
             f'{BASE}_drafts_total 9\n{BASE}_accepted_tokens_total 7\n{POSITION}{{position="0"}} 3\n'
             f'{POSITION}{{position="1"}} 4',
@@ -57,7 +62,10 @@ SPECULATIVE = "Speculative metrics: Draft acceptance rate: 0.6, System efficienc
         ('{"predicted_n": 10, "draft_n": 5, "draft_n_accepted": 6}', "6 tokens accepted of 5"),
         ('{"draft_n": 5, "draft_n_accepted": 4}', "predicted_n is missing"),
         ('{"meta_info": {"spec_verify_ct": 5}}', "completion_tokens is missing"),
-        ('{"spec_decode_acceptance_length": 2.65, "spec_decode_num_drafts": 100, "spec_decode_accepted_tokens": 140}', "2.65"),
+        (
+            '{"spec_decode_acceptance_length": 2.65, "spec_decode_num_drafts": 100, "spec_decode_accepted_tokens": 140}',
+            "2.65",
+        ),
         ('{"num_spec_steps": 10, "num_accepted_draft_tokens": 9, "acceptance_histogram": [5, 5]}', "9 accepted tokens"),
         ('{"acceptance_histogram": {"a": 1}}', "number of tokens"),
         ('{"acceptance_histogram": [0, 0]}', "empty"),
@@ -93,7 +101,9 @@ def test_the_wrong_file_names_the_dialects_that_were_tried():
     assert "Spec-Bench" in error.value.hint
 
 
-@pytest.mark.parametrize("data", [b"\x00\x01\x02" * 50, b"\x80\x02}q\x00.", b"\x89PNG\r\n\x1a\n" + bytes(range(128, 256)) * 9])
+@pytest.mark.parametrize(
+    "data", [b"\x00\x01\x02" * 50, b"\x80\x02}q\x00.", b"\x89PNG\r\n\x1a\n" + bytes(range(128, 256)) * 9]
+)
 def test_binary_files_are_refused_in_two_lines_and_nothing_is_written(refused, tmp_path, data):
     file, out = tmp_path / "x.bin", tmp_path / "out.json"
     file.write_bytes(data)

@@ -28,7 +28,7 @@ def serve():
         left = list(pages)
 
         class Handler(BaseHTTPRequestHandler):
-            def do_GET(self):  # noqa: N802
+            def do_GET(self):
                 text = left.pop(0) if len(left) > 1 else left[0]
                 self.send_response(200)
                 self.end_headers()

@@ -43,8 +43,7 @@ def counters(prefix):
         rows = [("drafts", run.rounds), ("draft_tokens", run.drafted), ("accepted_tokens", run.accepted)]
         lines = [f"{base}_{name}_total {value}" for name, value in rows]
         return "\n".join(
-            lines
-            + [f'{base}_accepted_tokens_per_pos_total{{position="{i}"}} {n}' for i, n in enumerate(run.reached)]
+            lines + [f'{base}_accepted_tokens_per_pos_total{{position="{i}"}} {n}' for i, n in enumerate(run.reached)]
         )
 
     return write

@@ -72,7 +72,10 @@ def test_a_vector_is_read_whatever_the_device_and_the_byte_order(tmp_path, devic
 
 def test_raw_hits_of_heads_are_read(tmp_path):
     raw = struct.pack("8?", 1, 0, 0, 1, 1, 0, 0, 0)
-    heads = [Tensor(Storage("BoolStorage", "0", 8), (4, 2), (2, 1)), Tensor(Storage("BoolStorage", "0", 8), (4, 2), (2, 1))]
+    heads = [
+        Tensor(Storage("BoolStorage", "0", 8), (4, 2), (2, 1)),
+        Tensor(Storage("BoolStorage", "0", 8), (4, 2), (2, 1)),
+    ]
     file = tmp_path / "heads.pt"
     file.write_bytes(saved(heads, {"0": raw}))
     found = read_path(str(file))
@@ -94,7 +97,9 @@ def test_a_file_that_holds_more_than_tensors_is_refused_and_not_executed(refused
     assert capsys.readouterr().out == ""
 
 
-@pytest.mark.parametrize("damage", [lambda data: data[: len(data) // 2], lambda data: data[:30] + b"\xff" * 40 + data[70:]])
+@pytest.mark.parametrize(
+    "damage", [lambda data: data[: len(data) // 2], lambda data: data[:30] + b"\xff" * 40 + data[70:]]
+)
 def test_a_damaged_file_is_refused(damage):
     with pytest.raises(InputError, match="torch file"):
         read_tensors(damage(vector([0.5, 0.25])), where="case")

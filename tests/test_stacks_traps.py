@@ -17,7 +17,9 @@ def read(text, **hints):
 def v1(length, rates, accepted=None, drafted=None):
     counts = "" if accepted is None else f"Accepted: {accepted} tokens, Drafted: {drafted} tokens, "
     shares = ", ".join(f"{rate:.3f}" for rate in rates)
-    return f"INFO SpecDecoding metrics: Mean acceptance length: {length}, {counts}Per-position acceptance rate: {shares}"
+    return (
+        f"INFO SpecDecoding metrics: Mean acceptance length: {length}, {counts}Per-position acceptance rate: {shares}"
+    )
 
 
 def v0(rate, efficiency, k):

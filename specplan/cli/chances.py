@@ -51,13 +51,21 @@ def _measured_under(found: Any, given: options.Acceptance) -> Any:
 
         if given.rule not in RULES:
             raise InputError(f"--rule {given.rule[:40]!r} is not known", hint="one of " + ", ".join(RULES))
-        found = replace(found, rule=given.rule)
+        found = replace(found, rule=given.rule, notes=(*found.notes, *_mismatch("rule", found.rule, given.rule)))
     if given.temperature is not None:
         temperature = values.read("--temperature", given.temperature, units.parse_count)
         if temperature is None or temperature < 0:
             raise InputError(f"--temperature {given.temperature} is below 0", hint="0 is greedy decoding")
-        found = replace(found, temperature=temperature)
+        notes = _mismatch("temperature", found.temperature, temperature)
+        found = replace(found, temperature=temperature, notes=(*found.notes, *notes))
     return found
+
+
+def _mismatch(what: str, measured: Any, used: Any) -> tuple[str, ...]:
+    """A warning where numbers are used under something else than they were measured under."""
+    if measured is None or measured == used:
+        return ()
+    return (f"MEASURED AT {what} {measured}, used at {used}: the numbers hold for their own {what} only",)
 
 
 def _acceptance(way: str, given: options.Acceptance, shape: options.Shape) -> Any:

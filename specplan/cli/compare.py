@@ -82,6 +82,7 @@ def compare(
     if wanted.exits and "layerskip" in rows and rows["layerskip"].method is not None:
         given["layerskip"] = wanted.exits[rows["layerskip"].method.exit_layer or 0]
     shared = [name for name in rows if rows[name].available and given[name] is common and common is not None]
+    scenes.refuse_if_strict(place, output)
     finish(
         compare_answer(place, rows, costs, given, shared),
         output,

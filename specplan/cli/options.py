@@ -244,7 +244,9 @@ class Live(Group):
     """A running server, and two snapshots."""
 
     panel = "Acceptance"
-    url: Text = text("--url", "URL", "Read the metrics page of a running server, such as http://localhost:8000/metrics.")
+    url: Text = text(
+        "--url", "URL", "Read the metrics page of a running server, such as http://localhost:8000/metrics."
+    )
     for_: Text = text("--for", "TIME", "With --url: read it twice, this long apart, and take the difference.")
     drift: bool = flag("--drift", "Compare two files, or two snapshots of a server's counters: A B --drift.")
 

@@ -74,6 +74,7 @@ def plan(
     tree = chances.given_tree(shape, acceptance)
     given = None if tree is None or likely is None else shape_of(tree, likely, costs)
     chances.warn_of_depth(place, tree, likely)
+    scenes.refuse_if_strict(place, output)
     finish(
         plan_answer(place, answer, costs, limits, likely, stretches, extra, asked, given),
         output,

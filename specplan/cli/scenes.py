@@ -326,3 +326,10 @@ def crossover_width(place: Scene) -> float | None:
     from ..roofline import crossover_tokens
 
     return crossover_tokens(place.hardware, place.model, place.load) / place.load.batch
+
+
+def refuse_if_strict(place: Scene, output: options.Output) -> None:
+    """With --strict a draft of another vocabulary is refused, not warned about."""
+    differing = next((text for text in place.warnings if text.startswith("vocabularies differ")), None)
+    if output.strict and differing is not None:
+        raise InputError(differing, hint="take a draft with the target's tokenizer, or leave --strict out")
