@@ -85,10 +85,10 @@ def advise(
     change   another shape within `limits` is faster by more than that
     off      nothing is faster than plain decoding by more than `tie`
 
-    >>> costs = costs_from_measured(TokenTree.chain(4), plain_s=0.01, round_s=0.018)
+    >>> costs = costs_from_measured(TokenTree.chain(4), plain_s=0.01, round_s=0.014)
     >>> advise(TokenTree.chain(4), Chain.from_accept_length(2.8, 4), Limits(4, 4, children=1), costs).verdict
     'keep'
-    >>> advise(TokenTree.chain(4), Chain.from_accept_length(1.3, 4), Limits(4, 4, children=1), costs).verdict
+    >>> advise(TokenTree.chain(4), Chain.from_accept_length(1.05, 4), Limits(4, 4, children=1), costs).verdict
     'off'
     """
     even = break_even(used, costs)

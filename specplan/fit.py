@@ -50,7 +50,7 @@ def fit(acceptance: Acceptance, *, tolerance: float = TOLERANCE) -> Fit:
 
     >>> found = fit(Chain.from_survival([0.77, 0.45, 0.24]))
     >>> found.kind, found.flagged, round(found.single_p_error, 2)
-    ('decaying', True, 0.07)
+    ('decaying', True, 0.12)
     """
     if not tolerance > 0:
         raise InputError(f"tolerance {tolerance:g} is not above 0", hint="a share such as 0.05")

@@ -63,7 +63,7 @@ SPECULATIVE = (
         ('{"draft_n": 5, "draft_n_accepted": 4}', "predicted_n is missing"),
         ('{"meta_info": {"spec_verify_ct": 5}}', "completion_tokens is missing"),
         (
-            '{"spec_decode_acceptance_length": 2.65, "spec_decode_num_drafts": 100, "spec_decode_accepted_tokens": 140}',
+            '{"spec_decode_acceptance_length": 2.65, "spec_decode_num_drafts": 99, "spec_decode_accepted_tokens": 9}',
             "2.65",
         ),
         ('{"num_spec_steps": 10, "num_accepted_draft_tokens": 9, "acceptance_histogram": [5, 5]}', "9 accepted tokens"),
