@@ -135,7 +135,7 @@ def _trials(
     used: TokenTree, acceptance: Acceptance | None, limits: Limits, best: Shape | None, costs: Costs
 ) -> tuple[Trial, ...]:
     """Plain decoding, the shape to change to, and chains around the one in use, best prediction first."""
-    trials = [Trial(0, 0, 0, 1.0, "0,0,0", None, "plain decoding, in the same session: every speed-up is against it")]
+    trials = [Trial(0, 0, 0, 1.0, "0,0,0", None, "plain decoding at the same load: every speed-up is against it")]
     if best is not None and best.nodes and best.parents != used.parents:
         trials.append(_trial(best.nodes, best.depth, max(best.widths), best.speedup, "the best shape by this plan"))
     around = [_chain_trial(k, acceptance, costs) for k in _lengths(used.depth, limits)]

@@ -30,7 +30,7 @@ MAX_WORK = 4_000_000
 # The same for trees as fast with fewer nodes.
 TIE_WORK = 500_000
 # Values of a level that are listed one by one; more are bounded component by component.
-MAX_LISTED = 20_000
+MAX_LISTED = 5_000
 # Gains per second of price below this are rounding.
 TOLERANCE = 1e-11
 # A bound on the rate is closed in to this fraction.

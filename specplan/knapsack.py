@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .acceptance import ByDepth, Paths
-from .tree import Path, TokenTree
+from .tree import TokenTree
 
 Floats = NDArray[np.float64]
 Key = tuple[int, ...]
@@ -137,14 +137,16 @@ class Knapsack:
         return self._drawn(nodes, depth, True)
 
     def _drawn(self, nodes: int, levels: int, full: bool) -> TokenTree:
-        paths: list[Path] = []
-        todo: list[tuple[Path, Key, int, int, bool]] = [((), (), nodes, levels, full)]
+        parents: list[int] = []
+        ranks: list[int] = []
+        todo: list[tuple[int, Key, int, int, bool]] = [(-1, (), nodes, levels, full)]
         while todo:
-            path, key, count, left, tall = todo.pop()
+            node, key, count, left, tall = todo.pop()
             for rank, size, carries in self._shares(key, count, left, tall):
-                paths.append((*path, rank))
-                todo.append(((*path, rank), self._below(key, rank), size - 1, left - 1, carries))
-        return TokenTree.from_paths(paths)
+                todo.append((len(parents), self._below(key, rank), size - 1, left - 1, carries))
+                parents.append(node)
+                ranks.append(rank)
+        return TokenTree.from_parents(parents, ranks)
 
     def _shares(self, key: Key, count: int, left: int, full: bool) -> list[tuple[int, int, bool]]:
         """Rank of each child, the nodes that it takes, itself included, and whether it carries the depth."""

@@ -39,6 +39,8 @@ FEW_NODES = 300
 # Tables have nodes^2 entries; no published tree is larger.
 MAX_SEARCHED = 4096
 TOLERANCE = 1e-11
+# Up to this many nodes a tree is drawn for every cap on the depth that could be the fastest.
+FEW_DRAWN = 64
 # Trees by accepted tokens from which single leaves are moved.
 SEEDS = 3
 # A beam is tried for a row that is not the optimum when it could gain more than this.
@@ -767,15 +769,15 @@ class _DepthFirst:
 
 def _frontier_rows(engine: Engine, rows: Rows, depth: int) -> None:
     """The best trees by accepted tokens, with what their levels cost."""
+    if not isinstance(engine, BestFirst):
+        _take_trees(engine, rows, depth)
+        return
     for cap in range(1, depth + 1):
-        if isinstance(engine, BestFirst):
-            arena, order = engine.arena, engine.order(cap)
-            firsts = _first_of_parent([arena[node].parent for node in order])
-            levels = np.array([arena[node].depth - 1 for node in order], np.int64)
-            values = np.array([arena[node].value for node in order])
-            take_nested(rows, levels, firsts, values, lambda n, w, e, cap=cap: cap)
-        else:
-            _take_trees(engine, rows, cap)
+        arena, order = engine.arena, engine.order(cap)
+        firsts = _first_of_parent([arena[node].parent for node in order])
+        levels = np.array([arena[node].depth - 1 for node in order], np.int64)
+        values = np.array([arena[node].value for node in order])
+        take_nested(rows, levels, firsts, values, lambda n, w, e, cap=cap: cap)
 
 
 def _first_of_parent(parents: Sequence[int]) -> NDArray[np.bool_]:
@@ -787,12 +789,30 @@ def _first_of_parent(parents: Sequence[int]) -> NDArray[np.bool_]:
     return np.array(firsts, np.bool_)
 
 
-def _take_trees(engine: Engine, rows: Rows, cap: int) -> None:
-    """Every tree that could be faster than its row if its passes were the cheapest."""
-    prices = rows.prices
-    least = prices.root_s + float(prices.draft[1:].min()) * (cap - 1 if prices.passes != "all" else cap)
-    for nodes, value in enumerate(engine.values(cap)):
-        if nodes and (1.0 + value) / (prices.verify[nodes] + least) > rows.rate[nodes] * (1 + 1e-13):
-            tree = engine.tree(nodes, cap)
-            fed = tuple(zip((1, *tree.expanded_widths), tree.widths))
-            rows.take(nodes, tree.depth, 1.0 + value, prices.draft_s(fed), cap)
+def _take_trees(engine: Engine, rows: Rows, depth: int) -> None:
+    """Every tree that could be faster than its row; of many nodes only the one that would be with equal levels."""
+    values = [engine.values(cap) for cap in range(1, depth + 1)]
+    for nodes in range(1, len(values[-1])):
+        caps = [cap for cap in range(1, depth + 1) if nodes < len(values[cap - 1])]
+        if nodes > FEW_DRAWN:
+            even = [_rate_if(rows.prices, nodes, values[cap - 1][nodes], cap, -(-nodes // cap)) for cap in caps]
+            _take_tree(engine, rows, nodes, values, caps[int(np.argmax(even))])
+        if nodes <= FEW_DRAWN or not np.isfinite(rows.round_s[nodes]):
+            for cap in caps:
+                _take_tree(engine, rows, nodes, values, cap)
+
+
+def _take_tree(engine: Engine, rows: Rows, nodes: int, values: list[list[float]], cap: int) -> None:
+    """The best tree within that depth, unless its row is faster than it could be."""
+    value, cheapest = values[cap - 1][nodes], int(np.argmin(rows.prices.draft[1:])) + 1
+    if _rate_if(rows.prices, nodes, value, cap, cheapest) > rows.rate[nodes] * (1 + 1e-13):
+        tree = engine.tree(nodes, cap)
+        fed = tuple(zip((1, *tree.expanded_widths), tree.widths))
+        rows.take(nodes, tree.depth, 1.0 + value, rows.prices.draft_s(fed), cap)
+
+
+def _rate_if(prices: Prices, nodes: int, value: float, cap: int, width: int) -> float:
+    """Tokens per second if every draft pass but the root's took as long as one over `width` nodes."""
+    passes = cap if prices.passes == "all" else cap - 1
+    paid = float(prices.draft[width]) * passes if passes else 0.0
+    return float((1.0 + value) / (prices.verify[nodes] + prices.root_s + paid))

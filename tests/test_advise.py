@@ -122,6 +122,13 @@ def test_the_length_in_use_is_taken_from_the_file(specplan):
     assert ran["interval"][0] < ran["speedup"] < ran["interval"][1]
 
 
+def test_a_shape_in_use_past_the_default_limit_is_timed(specplan):
+    ran = specplan("advise --gpu rtx-4090 --model llama-3-8b --draft llama-3.2-1b --k 300 --p 0.6 --json").json
+    assert ran["verdict"] == "change"
+    assert ran["used"]["nodes"] == 300
+    assert ran["change"]["depth"] < 20
+
+
 def test_an_earlier_snapshot_is_compared(specplan):
     ran = specplan(
         f"{DEVICE} --acceptance tests/data/dialects/llamacpp-new.log --before tests/data/dialects/vllm-v1.log --json"

@@ -9,6 +9,7 @@ import subprocess
 import sys
 from functools import lru_cache
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import pytest
@@ -444,6 +445,137 @@ def test_with_a_draft_time_by_depth_every_row_is_exact(acceptance: ByDepth, dept
     found = fastest_tree(acceptance, max_nodes=6, max_depth=depth, **costs)
     for nodes, rate in highest_rates(acceptance, 6, depth, 6, **costs).items():
         assert found.candidates[nodes].tokens_per_s == pytest.approx(rate, rel=1e-9)
+
+
+def random_row(random: Random, count: int, *, falls: bool) -> tuple[float, ...]:
+    values = [random.random() for _ in range(count)]
+    scale = random.uniform(0.4, 0.95) / sum(values)
+    row = tuple(value * scale for value in values)
+    return tuple(sorted(row, reverse=True)) if falls else row
+
+
+def random_paths(random: Random, scheme: str) -> Paths:
+    probs: dict[tuple[int, ...], float] = {}
+    todo: list[tuple[tuple[int, ...], float]] = [((), 1.0)]
+    while todo:
+        above, value = todo.pop()
+        for rank, p in enumerate(random_row(random, 2, falls=False) if len(above) < 4 else ()):
+            probs[(*above, rank)] = value * p
+            todo.append(((*above, rank), value * p))
+    return Paths(tuple(probs.items()), scheme)
+
+
+KINDS: dict[str, Any] = {
+    "falling table": lambda r: DepthTable(tuple(random_row(r, 3, falls=True) for _ in range(4))),
+    "rising table": lambda r: DepthTable(tuple(random_row(r, 3, falls=False) for _ in range(4))),
+    "rising vector": lambda r: Positional(random_row(r, 3, falls=False)),
+    "paths": lambda r: random_paths(r, "ordered"),
+    "ranked paths": lambda r: random_paths(r, "ranked"),
+    "mixture": lambda r: Mixture((Independent(r.uniform(0.1, 0.5)), Independent(r.uniform(0.5, 0.95))), (1, 1)),
+    "rising mixture": lambda r: Mixture(tuple(Positional(random_row(r, 3, falls=False)) for _ in range(2)), (1, 2)),
+    "ranked mixture": lambda r: Mixture(
+        tuple(Positional(random_row(r, 3, falls=False), "ranked") for _ in range(2)), (1, 2)
+    ),
+}
+
+
+def random_costs(random: Random, nodes: int) -> dict[str, Any]:
+    """Verify times that rise or do anything; draft times that rise, fall or do anything."""
+    verify = [1.0]
+    for _ in range(nodes):
+        verify.append(max(0.3, verify[-1] + random.choice([0, 0.01, 0.05, 0.3, -0.1])))
+    draft = sorted(random.uniform(0.01, 0.3) for _ in range(nodes + 1))
+    random.choice([lambda: None, draft.reverse, lambda: random.shuffle(draft)])()
+    shape = random.choice(["sequential", "sequential", "sequential", "block"])
+    passes = random.choice(["all", "all_but_leaf", "expanded"])
+    return {"verify_s": verify, "draft_s": draft, "draft_passes": passes, "draft_shape": shape}
+
+
+def subsets_of_ranks(nodes: int) -> tuple[TokenTree, ...]:
+    """All trees of that many nodes with ranks 0..2, elder siblings or not."""
+    trees = {()}
+    for _ in range(nodes):
+        trees = {
+            tuple(sorted({*tree, (*above, rank)}))
+            for tree in trees
+            for above in ((), *tree)
+            for rank in range(3)
+            if (*above, rank) not in tree
+        }
+    return tuple(TokenTree.from_paths(tree) for tree in trees)
+
+
+def rate_of_all(acceptance: Acceptance, trees: Any, depth: int, costs: dict[str, Any]) -> float:
+    fit = [tree for tree in trees if known(tree, acceptance, depth, 3)]
+    return max(evaluate(tree, acceptance, **costs).tokens_per_s for tree in fit)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_kind_is_proved_up_to_six_nodes_whatever_the_draft_costs(kind: str):
+    random = Random(f"proved {kind}")
+    ranked = kind.startswith("ranked")
+    every = [tree for n in range(5 if ranked else 7) for tree in (subsets_of_ranks(n) if ranked else every_tree(n))]
+    nodes = 4 if ranked else 6
+    for _ in range(6 if ranked else 40):
+        acceptance, depth, costs = KINDS[kind](random), random.choice([2, 3, 4]), random_costs(random, nodes)
+        found = fastest_tree(acceptance, max_nodes=nodes, max_depth=depth, max_children=3, **costs)
+        assert (found.optimality, found.gap) == ("proved", 0.0)
+        assert known(found.tree, acceptance, depth, 3)
+        assert found.tokens_per_s == pytest.approx(rate_of_all(acceptance, every, depth, costs), rel=1e-9)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_optimum_of_twelve_nodes_is_proved_and_not_slower_than_without_a_leaf(kind: str):
+    random = Random(f"moved {kind}")
+    for _ in range(5):
+        acceptance, costs = KINDS[kind](random), random_costs(random, 12)
+        found = fastest_tree(acceptance, max_nodes=12, max_depth=4, max_children=3, **costs)
+        assert (found.optimality, found.gap) == ("proved", 0.0)
+        for leaf in found.tree.paths:
+            rest = [path for path in found.tree.paths if path != leaf]
+            if not any(path[: len(leaf)] == leaf for path in rest) and (*leaf[:-1], leaf[-1] + 1) not in rest:
+                fewer = evaluate(TokenTree.from_paths(rest), acceptance, **costs)
+                assert fewer.tokens_per_s <= found.tokens_per_s * (1 + 1e-12)
+
+
+def test_a_mixture_prefers_the_leaves_that_cost_no_pass():
+    mixture = Mixture((Independent(0.4), Independent(0.9)), (1, 1))
+    found = fastest_tree(
+        mixture, verify_s=[1.0] * 6, draft_s=[0.05, 0.15, 0.2, 0.25, 0.3, 0.35], max_nodes=5, max_depth=3
+    )
+    assert found.tree.paths == ((0,), (0, 0), (0, 0, 0), (0, 0, 1), (0, 0, 2))
+    assert (round(found.tokens_per_s, 4), found.optimality) == (2.2629, "proved")
+
+
+@pytest.mark.parametrize("kind", ["falling table", "rising table", "rising vector", "paths", "ranked paths", "mixture"])
+def test_block_drafting_of_forty_nodes_is_proved_for_any_draft_list(kind: str):
+    random = Random(f"block {kind}")
+    for _ in range(5):
+        acceptance, costs = KINDS[kind](random), random_costs(random, 40) | {"draft_shape": "block"}
+        found = fastest_tree(acceptance, max_nodes=40, max_depth=6, **costs)
+        assert (found.optimality, found.gap) == ("proved", 0.0)
+        frontier = best_trees(acceptance, max_nodes=40, max_depth=6)
+        for depth in range(1, 7):
+            for nodes in (1, 5, 12, 25, 40):
+                rate = evaluate(frontier.tree(nodes, depth), acceptance, **costs).tokens_per_s
+                assert rate <= found.tokens_per_s * (1 + 1e-9)
+
+
+def test_where_the_search_stops_no_tree_exceeds_the_gap():
+    mixture = Mixture((Independent(0.45), Independent(0.85)), (1, 1))
+    costs: dict[str, Any] = {
+        "verify_s": lambda n: max(24.0, n / 2) + 0.05 * n,
+        "draft_s": lambda w: max(0.6, 0.0375 * w) + 0.01 * w,
+        "draft_passes": "expanded",
+    }
+    found = fastest_tree(mixture, max_nodes=64, max_depth=10, **costs)
+    assert 0 <= found.gap < 0.02
+    assert (found.optimality == "gap") == (found.gap > 0)
+    frontier = best_trees(mixture, max_nodes=64, max_depth=10)
+    for depth in (4, 7, 10):
+        for nodes in range(1, 65, 9):
+            rate = evaluate(frontier.tree(nodes, depth), mixture, **costs).tokens_per_s
+            assert rate <= found.tokens_per_s * (1 + 1e-9)
 
 
 def test_plain_decoding_wins_where_speculation_costs_more_than_it_gives():

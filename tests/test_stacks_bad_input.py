@@ -235,3 +235,13 @@ def test_a_series_keeps_its_mean_and_its_length_small():
     assert series.mean == pytest.approx(499.5)
     assert len(series.rows()) <= 8
     assert sum(row["weight"] * row["tau"] for row in series.rows()) == pytest.approx(2 * 499.5 * 1000)
+
+
+@pytest.mark.parametrize("name", ["README.md", "pyproject.toml", "models/llama-2-13b.yaml", "hardware/h100-sxm.yaml"])
+def test_the_wrong_file_altogether_is_refused_in_two_lines(refused, name):
+    assert name in refused(["acceptance", str(Path(__file__).parent.parent / name)])
+
+
+def test_a_table_with_a_misspelt_column_is_told_its_columns():
+    with pytest.raises(InputError, match="columns are"):
+        read_any("depth,rank,acepted,trial\n1,0,60,100", where="case")

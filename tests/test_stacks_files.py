@@ -154,6 +154,31 @@ def test_a_document_keeps_what_the_source_knows(specplan):
     assert ran["rule"] == "greedy"
 
 
+def test_a_label_and_a_temperature_given_are_no_longer_unknown(specplan):
+    log = str(DIALECTS / "vllm-v1.log")
+    ran = specplan(["acceptance", log, "--workload", "chat, template on", "--temperature", "0.7", "--json"]).json
+    assert (ran["workload"], ran["temperature"], ran["unknown"]) == ("chat, template on", 0.7, ["siblings", "rule"])
+
+
+def test_how_far_a_long_log_is_gets_told(tmp_path):
+    file = tmp_path / "long.log"
+    file.write_text((DIALECTS / "vllm-v1.log").read_text() + "INFO 200 OK\n" * 30_000)
+    told = []
+    read_path(str(file), told=told.append)
+    assert len(told) == 3
+    assert told == sorted(told)
+    assert 0.9 < told[-1] / file.stat().st_size < 1.1
+
+
+def test_files_of_different_dialects_are_mixed_by_their_shares_of_rounds(specplan):
+    files = [f"{DIALECTS / 'vllm-v1.log'}=0.3", f"{DIALECTS / 'llamacpp-new.log'}=0.7"]
+    ran = specplan(["tree", "--acceptance", files[0], "--acceptance", files[1], "--k", "3", "--json"]).json
+    assert ran["tau"] == pytest.approx(0.3 * 2.65 + 0.7 * (1 + 167 / 87))
+    mixed = specplan(["acceptance", *files, "--json"]).json
+    jsonschema.validate(mixed, json_schema("acceptance"))
+    assert mixed["weights"] == pytest.approx([0.3, 0.7])
+
+
 def test_length_by_context_is_carried_along():
     by_context = {"2048": 2.295, "12288": 1.289}
     given = {"kind": "chain", "tau": 2.295, "k": 4, "by_context": by_context}

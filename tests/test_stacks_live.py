@@ -85,5 +85,9 @@ def test_only_http_is_read(refused, tmp_path):
     assert "http" in refused(["acceptance", "--url", f"file://{tmp_path}/x"])
 
 
+def test_a_time_without_an_address_is_refused(refused):
+    assert "--for goes with --url" in refused("acceptance --p 0.6 --for 60s")
+
+
 def test_an_address_and_a_file_are_not_mixed(refused, serve):
     refused(["acceptance", "tests/data/dialects/vllm-v1.prom", "--url", serve(page(1, 1, 1))])

@@ -105,6 +105,11 @@ def test_a_damaged_file_is_refused(damage):
         read_tensors(damage(vector([0.5, 0.25])), where="case")
 
 
+def test_a_shape_larger_than_the_file_is_refused():
+    with pytest.raises(InputError, match="torch file"):
+        read_tensors(saved(Tensor(Storage("FloatStorage", "0", 1), (10**10,), (0,)), {"0": b"\0" * 4}), where="case")
+
+
 def test_another_zip_is_refused(tmp_path):
     out = io.BytesIO()
     with zipfile.ZipFile(out, "w") as archive:

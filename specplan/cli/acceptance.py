@@ -45,6 +45,8 @@ def acceptance(
     from ..render.acceptance import acceptance_answer, rule_answer
 
     given.acceptance = [*files, *given.acceptance]
+    if live.for_ is not None and live.url is None:
+        raise InputError("--for goes with --url", hint="--url http://localhost:8000/metrics --for 60s")
     if live.drift:
         _drift(given, shape, output)
         return

@@ -1,5 +1,7 @@
 """specplan advise"""
 
+import math
+from dataclasses import replace
 from typing import Any
 
 from .. import units
@@ -42,7 +44,7 @@ def advise(
     used = _in_use(shape, likely)
     place.inputs["acceptance"] = chances.described(acceptance, shape)
     tie = 0.01 if shape.tie is None else values.tie(shape.tie)
-    costs = _measured(place, running, used, likely) or _planned(place, running, draft, verify, used)
+    costs = _measured(place, running, used, likely) or _planned(place, running, draft, verify, shape, used)
     limits = pricing.limits(shape, costs, None if place.hardware is None else scenes.crossover_width(place))
     limits = _within(limits, costs)
     if likely is not None:
@@ -58,7 +60,7 @@ def advise(
             )
         earlier = chances.from_files([running.before], acceptance)
         moved = drift(earlier, likely, k=used.depth)
-        was = still_best(used, earlier, chances.chains_only_if_needed(place, earlier, limits), costs, tie=tie)
+        was = still_best(used, earlier, _chains_if_needed(earlier, limits), costs, tie=tie)
     finish(
         advise_answer(place, found, used, costs, likely, moved, was),
         output,
@@ -113,8 +115,10 @@ def _measured(place: Any, running: options.Running, used: Any, likely: Any) -> A
     return costs_from_measured(used, plain_s=plain_s, round_s=round_s, batch=place.load.batch)
 
 
-def _planned(place: Any, running: options.Running, draft: Draft, verify: Verify, used: Any) -> Any:
-    """Costs of a device, a model and a draft, or of a measured curve."""
+def _planned(place: Any, running: options.Running, draft: Draft, verify: Verify, shape: Shape, used: Any) -> Any:
+    """Costs of a device, a model and a draft, or of a measured curve; up to the tree in use at least."""
+    from ..plan import useful_limit
+
     if verify.verify_curve is None and place.hardware is None and place.model is None:
         raise InputError(
             "no times: neither a device nor measured ones",
@@ -123,11 +127,16 @@ def _planned(place: Any, running: options.Running, draft: Draft, verify: Verify,
     if verify.verify_curve is None:
         place.require()
     scenes.say_of_baseline(place, running.measured_tpot)
-    return pricing.costs(place, draft, verify, most=None if used.nodes <= 256 else used.nodes)
+    most = None if shape.budget is None else values.positive("--budget", shape.budget)
+    if verify.verify_curve is None:
+        most = max(most or useful_limit(scenes.crossover_width(place) or math.inf, None), used.nodes)
+    return pricing.costs(place, draft, verify, most=most)
+
+
+def _chains_if_needed(likely: Any, limits: Any) -> Any:
+    return limits if likely.siblings_known else replace(limits, children=1)
 
 
 def _within(limits: Any, costs: Any) -> Any:
     """Limits that end where the times do."""
-    from dataclasses import replace
-
     return replace(limits, nodes=min(limits.nodes, max(len(costs.verify_s) - 1, 1)))

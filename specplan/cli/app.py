@@ -14,6 +14,7 @@ from typer.core import TyperCommand, TyperGroup
 
 from .. import __version__
 from ..errors import SpecplanError, did_you_mean
+from .progress import METER
 
 # verb -> what it does. The module of the same name in this package is imported when the verb is used.
 VERBS = {
@@ -166,11 +167,11 @@ def _progress(what: str) -> Iterator[None]:
     def tell() -> None:
         shown = False
         while not done.wait(1.0):
-            sys.stderr.write(f"\r{what}: working, {time.monotonic() - started:.0f} s ")
+            sys.stderr.write(f"\r{what}: working, {time.monotonic() - started:.0f} s {METER.text()} ")
             sys.stderr.flush()
             shown = True
         if shown:
-            sys.stderr.write("\r" + " " * (len(what) + 24) + "\r")
+            sys.stderr.write("\r" + " " * (len(what) + 56) + "\r")
             sys.stderr.flush()
 
     thread = threading.Thread(target=tell, daemon=True)

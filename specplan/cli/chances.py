@@ -9,6 +9,7 @@ from typing import Any
 from .. import units
 from ..errors import InputError
 from . import options, scenes, values
+from .progress import METER
 
 
 def acceptance(given: options.Acceptance, shape: options.Shape) -> Any:
@@ -58,7 +59,18 @@ def _measured_under(found: Any, given: options.Acceptance) -> Any:
             raise InputError(f"--temperature {given.temperature} is below 0", hint="0 is greedy decoding")
         notes = _mismatch("temperature", found.temperature, temperature)
         found = replace(found, temperature=temperature, notes=(*found.notes, *notes))
-    return found
+    return _labelled(found, given)
+
+
+def _labelled(found: Any, given: options.Acceptance) -> Any:
+    """With the workload that is stated, and without what the options state among what is unknown."""
+    stated = {"rule": given.rule, "temperature": given.temperature, "workload": given.workload}
+    about = dict(found.about)
+    if given.workload is not None:
+        about["workload"] = given.workload
+    if about.get("unknown"):
+        about["unknown"] = [name for name in about["unknown"] if stated.get(name) is None]
+    return replace(found, about=about)
 
 
 def _mismatch(what: str, measured: Any, used: Any) -> tuple[str, ...]:
@@ -117,7 +129,10 @@ def from_files(entries: list[str], given: options.Acceptance) -> Any:
     from ..stacks.detect import read_path
 
     parts = [_split_weight(entry) for entry in entries]
-    found = [read_path(path, **hints(given)) for path, _ in parts]
+    found = []
+    for path, _ in parts:
+        METER.start(path)
+        found.append(read_path(path, **hints(given), told=METER.at))
     if len(found) == 1:
         return found[0]
     weights = [1.0 if weight is None else weight for _, weight in parts]

@@ -161,6 +161,7 @@ class Acceptance(Group):
     )
     rule: Text = text("--rule", "RULE", "Acceptance rule that the numbers were measured under.")
     temperature: Text = text("--temperature", "T", "Temperature that they were measured at.")
+    workload: Text = text("--workload", "TEXT", "What was asked when they were measured, and with which template.")
     assume_ranks: bool = flag("--assume-ranks", "Plan trees from chain data, siblings taken as independent.")
 
 

@@ -17,7 +17,7 @@ from typing import IO, Any
 from ..acceptance import Acceptance
 from ..acceptance_files import DOCUMENT_KEYS, acceptance_from_csv, acceptance_from_document
 from ..errors import EnvironmentProblem, InputError
-from ..files import LARGEST_FILE, parse_json, parse_yaml
+from ..files import parse_json, parse_yaml
 from . import llamacpp, medusa, nvidia, others, sequoia, sglang, trtllm, vllm
 from .prometheus import PageReader
 from .reading import Asked, LineReader, Reading, to_acceptance
@@ -67,9 +67,14 @@ JSONS: dict[str, Callable[[Any], Reading | None]] = {
 
 # A line longer than this is no log line.
 LONGEST_LINE = 1_000_000
+# JSON, tables and torch files are held in memory; answers of a benchmark with their texts are the largest of them.
+LARGEST_FILE = 100_000_000
+# Lines between two words of how far it is.
+TOLD_EVERY = 10_000
 _HEAD = 65_536
 _BRACKETED = re.compile(r"\[(?:\d{4}-\d|\d+[:/]|(?!true|false|null|NaN|Infinity)[A-Za-z])")
 _KEY = re.compile(r"[\"']?([A-Za-z_]\w*)[\"']?\s*:(\s|\Z)")
+_HEADER = re.compile(r"\s*[A-Za-z_]+(\s*,\s*[A-Za-z_]+){2,3}\s*\Z")
 _YAML_KEYS = frozenset({*DOCUMENT_KEYS, "nextn", "nextn_accepted"})
 
 
@@ -153,7 +158,7 @@ def _from_mapping(data: Any, asked: Asked, where: str) -> Acceptance:
     if isinstance(data, dict) and set(DOCUMENT_KEYS) & data.keys():
         return acceptance_from_document(data, where=where)
     keys = f" with the keys {', '.join(map(str, data))[:80]}" if isinstance(data, dict) and data else ""
-    raise InputError(f"{where}: JSON{keys} that says nothing of acceptance", hint=f"tried: {', '.join(JSONS)}")
+    raise InputError(f"{where}: data{keys} that says nothing of acceptance", hint=f"tried: {', '.join(JSONS)}")
 
 
 def _is_document(data: dict[str, Any]) -> bool:
@@ -210,7 +215,7 @@ def _mixed(found: dict[str, Reading], seen: dict[str, str], where: str) -> Input
 def _nothing(head: str, asked: Asked, where: str) -> Acceptance:
     """No line said anything: perhaps it was meant as a document or a table."""
     first = _first_line(head)
-    if "," in first and ":" not in first:
+    if _HEADER.match(first):
         return acceptance_from_csv(head, where=where)
     if _KEY.match(first) and len(head) < _HEAD:
         return _from_mapping(parse_yaml(head, where=where), asked, where)
@@ -224,10 +229,16 @@ def _nothing(head: str, asked: Asked, where: str) -> Acceptance:
 
 
 def read_path(
-    path: str, *, denominator: str | None = None, k: int | None = None, served: str | None = None
+    path: str,
+    *,
+    denominator: str | None = None,
+    k: int | None = None,
+    served: str | None = None,
+    told: Callable[[int], None] | None = None,
 ) -> Acceptance:
     """The acceptance in a file; `-` is standard input. Logs are read line by line, in constant memory.
 
+    told    is called with the bytes read so far, now and then
     Raises  InputError as `read_any`, also for a file that cannot be read or is binary.
     """
     asked = _asked(denominator, k, served)
@@ -235,9 +246,9 @@ def read_path(
         if path == "-":
             import sys
 
-            return _read_stream(sys.stdin.buffer, asked, "standard input")
+            return _read_stream(sys.stdin.buffer, asked, "standard input", told)
         with open(path, "rb") as file:
-            return _read_stream(file, asked, path)
+            return _read_stream(file, asked, path, told)
     except InputError as error:
         raise _located(error, "standard input" if path == "-" else path) from None
     except OSError as error:
@@ -246,7 +257,7 @@ def read_path(
         raise InputError(f"{path[:60]!r} is not a path", hint="check the path") from None
 
 
-def _read_stream(file: IO[bytes], asked: Asked, where: str) -> Acceptance:
+def _read_stream(file: IO[bytes], asked: Asked, where: str, told: Callable[[int], None] | None) -> Acceptance:
     head = file.read(_HEAD)
     if head.startswith(b"PK\x03\x04"):
         return _torch(head + file.read(LARGEST_FILE), asked, where)
@@ -258,9 +269,9 @@ def _read_stream(file: IO[bytes], asked: Asked, where: str) -> Acceptance:
     if _is_json(start) or len(head) < _HEAD or _document_at(start):
         rest = file.read(LARGEST_FILE + 1)
         if len(head) + len(rest) > LARGEST_FILE:
-            raise InputError(f"{where}: larger than 10 MB", hint="JSON and tables of that size are not read")
+            raise InputError(f"{where}: larger than 100 MB", hint="JSON and tables of that size are not read")
         return _read_text(_text(head + rest, where), asked, where)
-    return _read_lines(_lines(head, file, where), asked, where, head=start)
+    return _read_lines(_lines(head, file, where, told), asked, where, head=start)
 
 
 def _document_at(start: str) -> bool:
@@ -279,15 +290,19 @@ def _text(data: bytes, where: str) -> str:
         return text
 
 
-def _lines(head: bytes, file: IO[bytes], where: str) -> Iterator[str]:
+def _lines(head: bytes, file: IO[bytes], where: str, told: Callable[[int], None] | None) -> Iterator[str]:
     """Lines of what was read already and of the rest."""
     *whole, partial = head.split(b"\n")
     at = len(whole)
     for line in whole:
         yield line.decode("utf-8", errors="replace")
     line = partial + file.readline(LONGEST_LINE)
+    done = len(head)
     while line:
         at += 1
+        done += len(line)
+        if told is not None and not at % TOLD_EVERY:
+            told(done)
         if len(line) >= LONGEST_LINE or b"\0" in line:
             raise InputError(f"{where}:{at}: binary, or a line of a megabyte", hint="a log has lines of text")
         yield line.decode("utf-8", errors="replace").rstrip("\r\n")
@@ -313,7 +328,7 @@ def _is_table(given: Any) -> bool:
 
 
 def fetch_page(url: str, *, timeout_s: float = 10.0) -> str:
-    """The text behind a URL, at most 10 MB. The only place that uses the network, and only when asked to.
+    """The text behind a URL, at most 100 MB. The only place that uses the network, and only when asked to.
 
     Raises  InputError for something that is no http(s) address, EnvironmentProblem when nothing answers.
     """
@@ -330,7 +345,7 @@ def fetch_page(url: str, *, timeout_s: float = 10.0) -> str:
         reason = str(getattr(error, "reason", error))[:120]
         raise EnvironmentProblem(f"{url}: {reason}", hint="is the server up, and is the path right?") from None
     if len(data) > LARGEST_FILE:
-        raise InputError(f"{url}: larger than 10 MB", hint="is it the metrics page?")
+        raise InputError(f"{url}: larger than 100 MB", hint="is it the metrics page?")
     return _text(data, url)
 
 

@@ -146,16 +146,13 @@ def _counts(given: Any) -> Sequence[float]:
     return histogram(given if isinstance(given, list) else dict(given))
 
 
-_WHAT_OF = InputError(
-    "a percentage of accepted tokens does not say what it is a share of",
-    hint="--denominator drafted (accepted over drafted) or generated (accepted over all generated tokens)",
-)
-
-
 def _from_share(share: float, asked: Asked, dialect: str) -> Reading:
     """Tokens per round from a bare percentage, once it is said what it is a share of."""
     if asked.denominator is None:
-        raise _WHAT_OF
+        raise InputError(
+            "a percentage of accepted tokens does not say what it is a share of",
+            hint="--denominator drafted (accepted over drafted) or generated (accepted over all generated tokens)",
+        )
     if not 0 <= share <= 1:
         raise InputError(f"{share * 100:g} % of the tokens accepted", hint="at most 100 %")
     if asked.denominator == "generated":
@@ -172,7 +169,7 @@ def _from_share(share: float, asked: Asked, dialect: str) -> Reading:
 class Percentages:
     """`Accepted 62.5% of draft tokens`, as LM Studio and MLX front ends show it; lines weigh the same."""
 
-    marks: tuple[str, ...] = ("draft token", "draft tokens", "Draft token", "drafted token")
+    marks: tuple[str, ...] = ("draft token", "Draft token", "drafted token")
     _share = re.compile(r"(?:accept\w*\D{0,30}?(\d+\.?\d*) ?%|(\d+\.?\d*) ?%\D{0,30}?accept)", re.IGNORECASE)
 
     def __init__(self) -> None:

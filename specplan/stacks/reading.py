@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Protocol
 
 from ..acceptance import Acceptance, Chain, Counts, DepthTable, Positional, tau_interval, to_number
@@ -96,8 +96,6 @@ class LineReader(Protocol):
 
 def _counted(reading: Reading) -> Reading:
     """The reading with the counts that its histogram implies."""
-    from dataclasses import replace
-
     if not reading.histogram:
         return reading
     rounds = math.fsum(reading.histogram)
@@ -189,8 +187,6 @@ def to_acceptance(reading: Reading, asked: Asked = Asked(), *, source: str | Non
             f"{reading.without:g} of {_all_rounds(reading):g} rounds had no proposal; they count as rounds in which "
             "nothing was accepted, so --proposal-share is not to be given as well"
         )
-    from dataclasses import replace
-
     found = replace(chain, notes=tuple(note for note in notes if note), **shared)  # type: ignore[arg-type]
     about["interval"] = _interval(found, k or ENDLESS)
     return found
@@ -323,13 +319,11 @@ def _table(reading: Reading, source: str | None) -> Acceptance:
 
 
 def _interval(acceptance: Acceptance, k: int) -> Mapping[str, float] | None:
-    from dataclasses import asdict
-
     found = tau_interval(acceptance, TokenTree.chain(k)) if k else None
     return None if found is None else asdict(found)
 
 
-# ---- helpers of readers
+# ---- what readers share
 
 
 class Series:

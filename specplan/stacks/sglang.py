@@ -122,7 +122,8 @@ def meta_info(data: Any) -> Reading | None:
     given = [next((entry[key] for key in _HISTOGRAMS if entry.get(key)), None) for entry in found]
     return Reading(
         "sglang-meta-info",
-        f"{len(found)} responses added up: tokens over verification passes, bonus token included",
+        f"{len(found)} responses added up: tokens over verification passes, bonus token included; with topk above 1 "
+        "the rates are of levels of the tree, not of a chain",
         rounds=rounds,
         accepted=accepted,
         drafted=total(found, *_PROPOSED),

@@ -7,6 +7,7 @@ rebuilding of a tensor and the names of the storage types, and refuses every oth
 from __future__ import annotations
 
 import io
+import math
 import pickle
 import struct
 import zipfile
@@ -74,7 +75,7 @@ class _Tensors:
 
     def known(self, module: str, name: str) -> Any:
         if (module, name) == ("torch._utils", "_rebuild_tensor_v2"):
-            return _rebuild
+            return lambda *arguments: _rebuild(*arguments)  # a fresh one: the file cannot change the function
         if module in ("torch", "torch.storage") and name in _STORAGES:
             return name
         if (module, name) == ("collections", "OrderedDict"):
@@ -98,7 +99,7 @@ def _rebuild(storage: tuple[Any, ...], offset: int, size: tuple[int, ...], strid
     """A tensor as nested lists."""
     if not size:
         return storage[offset]
-    if len(size) > 4 or any(length < 0 for length in size):
+    if len(size) > 4 or min(size) < 0 or math.prod(size) > LARGEST:
         raise ValueError("shape")
     return [_rebuild(storage, offset + i * stride[0], size[1:], stride[1:]) for i in range(size[0])]
 

@@ -1,0 +1,39 @@
+"""How far a long job is, for the line that a terminal shows."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+
+
+@dataclass
+class Meter:
+    """Bytes read of a file; nothing is shown while the whole is not known."""
+
+    done: int = 0
+    whole: int = 0
+
+    def start(self, path: str) -> None:
+        """A file is going to be read; standard input has no known size."""
+        self.done = 0
+        self.whole = os.path.getsize(path) if os.path.isfile(path) else 0
+
+    def at(self, done: int) -> None:
+        """So many bytes were read."""
+        self.done = done
+
+    def text(self) -> str:
+        """A bar and the share, empty when it is not known.
+
+        >>> Meter(done=25, whole=100).text()
+        '[#####...............] 25 %'
+        """
+        if not self.whole or not self.done:
+            return ""
+        share = min(1.0, self.done / self.whole)
+        filled = int(20 * share)
+        return f"[{'#' * filled}{'.' * (20 - filled)}] {100 * share:.0f} %"
+
+
+# The file that is being read by this command.
+METER = Meter()
