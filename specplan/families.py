@@ -141,6 +141,8 @@ def best_uniform(
         most = len(priced.verify_times(most)) - 1
     depth = min(limit(max_depth, "max_depth", MAX_DEPTH), known.max_depth or max_depth)
     covers = [_covers(known.row(level, min(most, max_children or most))) for level in range(1, depth + 1)]
+    # Where a wider pass may be faster, a child that adds nothing may still reach a faster width.
+    least = NEGLIGIBLE if priced is None or _never_falls(priced, most) else -1.0
     ahead = _ahead([cover[-1] if cover else 0.0 for cover in covers])
     cheapest = _cheapest(priced, most)
     best, value = _Grown((), 1, 0, 0.0, 1.0, 0.0), 1.0 if priced is None else 1.0 / priced.verify_time(1)
@@ -152,7 +154,7 @@ def best_uniform(
         bound = (1 + at.accepted + at.reached * ahead[level]) / (at.draft_s + cheapest[at.nodes])
         if level == depth or bound <= value:
             continue
-        for grown in _with_a_level(at, covers[level], most, priced):
+        for grown in _with_a_level(at, covers[level], most, priced, least):
             rate = (1 + grown.accepted) / (1.0 if priced is None else _round_s(grown, priced))
             if rate > value * (1 + 1e-12):
                 best, value = grown, rate
@@ -187,13 +189,20 @@ def _round_s(grown: _Grown, costs: Costs) -> float:
     return draft + costs.verify_time(grown.nodes + 1) + costs.overhead_s
 
 
-def _with_a_level(at: _Grown, covers: list[float], most: int, costs: Costs | None) -> Iterator[_Grown]:
-    """The tree with one more level of 1, 2, ... children a node, until a child adds nothing or nothing more fits."""
+def _never_falls(costs: Costs, most: int) -> bool:
+    """Whether a wider verification never takes less time, nor a wider draft pass."""
+    verify = [costs.verify_time(width) for width in range(1, most + 2)]
+    draft = [costs.draft_time(width) for width in range(1, most + 1)]
+    return all(a <= b for times in (verify, draft) for a, b in zip(times, times[1:]))
+
+
+def _with_a_level(at: _Grown, covers: list[float], most: int, costs: Costs | None, least: float) -> Iterator[_Grown]:
+    """The tree with one more level of 1, 2, ... children a node, until one adds less than `least` or does not fit."""
     draft_s = at.draft_s + (0.0 if costs is None or costs.shape == "block" else costs.draft_time(at.width))
     before = 0.0
     for count, cover in enumerate(covers, 1):
         width = at.width * count
-        if at.nodes + width > most or at.reached * (cover - before) < NEGLIGIBLE:
+        if at.nodes + width > most or at.reached * (cover - before) < least:
             return
         before = cover
         reached = at.reached * cover

@@ -22,7 +22,7 @@ ROOMS = (
     ("model", "model_files", "weights_files", "hf_config", "hf_families", "hf_fields", "hf_quant"),
     ("cost",),
     ("roofline", "pass_grid"),
-    ("rounds", "frontier", "knapsack", "width_search", "families", "optimize"),
+    ("rounds", "frontier", "grove", "knapsack", "width_search", "families", "optimize"),
     ("simulate",),
     ("drafters", "memory"),
     ("plan",),

@@ -110,7 +110,7 @@ def _say_of_times(place: Scene) -> None:
 
 
 def _say_of_calibration(place: Scene) -> None:
-    """Where calibrated times come from: a measured curve of the profile, an engine's constants, or a middle of engines."""
+    """Where calibrated times come from: a curve of the profile, an engine's constants, or a middle of engines."""
     curve = place.timer().curve(place.load)
     if curve is not None:
         load = f"batch {curve.batch}, context {curve.context}"
