@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from .curve import Curve, read_curve
     from .engines import Engine, engine_names, load_engine
     from .errors import CheckFailed, DoesNotFit, EnvironmentProblem, InputError, SpecplanError
-    from .files import read_acceptance, read_tree
+    from .files import read_tree
     from .hardware import Hardware, hardware_names, load_hardware
     from .model import ModelSpec, load_model, model_names
     from .optimize import Frontier, best_trees, evaluate, fastest_tree
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from .price import price
     from .roofline import PassTime, PassTimer, Roofline, interval, pass_time, roofline
     from .simulate import simulate
+    from .stacks.detect import read_acceptance
     from .tail import Burst, cheapest_device, smallest_tree, tail
     from .tree import TokenTree
 
@@ -42,7 +43,8 @@ _PUBLIC = {
     **dict.fromkeys(("Curve", "read_curve"), "curve"),
     **dict.fromkeys(("SpecplanError", "InputError", "CheckFailed", "DoesNotFit", "EnvironmentProblem"), "errors"),
     **dict.fromkeys(("Engine", "engine_names", "load_engine"), "engines"),
-    **dict.fromkeys(("read_acceptance", "read_tree"), "files"),
+    "read_tree": "files",
+    "read_acceptance": "stacks.detect",
     **dict.fromkeys(("Hardware", "hardware_names", "load_hardware"), "hardware"),
     **dict.fromkeys(("ModelSpec", "load_model", "model_names"), "model"),
     **dict.fromkeys(("Frontier", "best_trees", "evaluate", "fastest_tree"), "optimize"),

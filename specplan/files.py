@@ -1,9 +1,8 @@
-"""User files: text, JSON and YAML read strictly, and what acceptance and tree files hold.
+"""User files: text, JSON and YAML read strictly, and what tree files hold.
 
 read_text       the text of a file, at most 10 MB; `-` is standard input
 parse_json      JSON without NaN, repeated keys or endless nesting
 parse_yaml      a YAML mapping without repeated keys, anchors or tags
-read_acceptance an acceptance document (JSON or YAML) or a table of counts (CSV)
 read_tree       a bare list of paths, or a JSON document with `paths` or `parents`
 """
 
@@ -16,7 +15,6 @@ from typing import TYPE_CHECKING, Any
 from .errors import InputError
 
 if TYPE_CHECKING:
-    from .acceptance import Acceptance
     from .tree import TokenTree
 
 LARGEST_FILE = 10_000_000
@@ -92,22 +90,6 @@ def _numbers(value: Any) -> Any:
         return int(value) if str(value).lstrip("+-").isdigit() else float(value)
     except (TypeError, ValueError):
         return value
-
-
-def read_acceptance(path: str) -> Acceptance:
-    """The acceptance in a file: a document (JSON or YAML) or a table of counts (CSV).
-
-    Raises  InputError that names the file and what is wrong in it.
-    """
-    from .acceptance_files import acceptance_from_csv, acceptance_from_document
-
-    text = read_text(path)
-    if text.lstrip()[:1] in ("{", "["):
-        return acceptance_from_document(parse_json(text, where=path), where=path)
-    first = next((line for line in text.splitlines() if line.strip() and not line.startswith("#")), "")
-    if "," in first and ":" not in first:
-        return acceptance_from_csv(text, where=path)
-    return acceptance_from_document(parse_yaml(text, where=path), where=path)
 
 
 def read_tree(path: str) -> TokenTree:

@@ -109,7 +109,7 @@ class TokenTree:
         found: set[Path] = set()
         for position, given in enumerate(paths):
             _check_size(position + 1)
-            path = read_path(given, f"path {position}")
+            path = read_acceptance(given, f"path {position}")
             if path in found:
                 raise InputError(f"path {_show(path)} is there twice", hint="list each path once")
             found.add(path)
@@ -284,12 +284,12 @@ def _integer(value: Any, what: str, *, least: int, most: int) -> int:
     return number
 
 
-def read_path(given: Any, what: str) -> Path:
+def read_acceptance(given: Any, what: str) -> Path:
     """One path as a tuple of ranks.
 
     what   what to call it in a message
 
-    >>> read_path([0, 1], "path 3")
+    >>> read_acceptance([0, 1], "path 3")
     (0, 1)
     """
     if isinstance(given, (str, bytes)) or not hasattr(given, "__iter__"):

@@ -212,7 +212,7 @@ def test_ten_thousand_lines_of_a_page_take_less_than_a_second():
 def test_a_long_log_is_read_in_constant_memory(tmp_path):
     import tracemalloc
 
-    from specplan.stacks.detect import read_path
+    from specplan.stacks.detect import read_acceptance
 
     window = f"{LINES_OF_ALL[0]}\n" + "INFO 200 OK\n" * 8
     file = tmp_path / "long.log"
@@ -221,7 +221,7 @@ def test_a_long_log_is_read_in_constant_memory(tmp_path):
             handle.write(window * 1000)
     assert file.stat().st_size > 14_000_000
     tracemalloc.start()
-    found = read_path(str(file))
+    found = read_acceptance(str(file))
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert found.counts.rounds == 6_000_000

@@ -10,7 +10,7 @@ import pytest
 
 from specplan.acceptance_files import acceptance_document, acceptance_from_document
 from specplan.render.schemas import json_schema
-from specplan.stacks.detect import read_path
+from specplan.stacks.detect import read_acceptance
 
 DIALECTS = Path(__file__).parent / "data" / "dialects"
 
@@ -70,7 +70,7 @@ def test_no_file_is_left_out():
 @pytest.mark.parametrize("name", CASES)
 def test_a_file_gives_its_dialect_and_its_tokens_per_round(name):
     dialect, tau, survival = CASES[name]
-    found = read_path(str(DIALECTS / name))
+    found = read_acceptance(str(DIALECTS / name))
     assert found.about["dialect"] == dialect
     assert found.about["tau"] == pytest.approx(tau, abs=1e-9)
     if survival is not None:
@@ -85,7 +85,7 @@ def test_the_printed_document_validates_and_reads_back_as_the_same_acceptance(sp
     ran = specplan(["acceptance", str(DIALECTS / name), "--json", "--out", str(out)])
     assert ran.code == 0, ran.err
     jsonschema.validate(ran.json, json_schema("acceptance"))
-    first, again = read_path(str(DIALECTS / name)), read_path(str(out))
+    first, again = read_acceptance(str(DIALECTS / name)), read_acceptance(str(out))
     assert again.kind == first.kind
     assert again.row(1, 3) == pytest.approx(first.row(1, 3))
     assert again.about.get("tau") == first.about.get("tau")
@@ -94,24 +94,24 @@ def test_the_printed_document_validates_and_reads_back_as_the_same_acceptance(sp
 
 @pytest.mark.parametrize("name", TABLES)
 def test_tables_know_siblings(name):
-    found = read_path(str(DIALECTS / name))
+    found = read_acceptance(str(DIALECTS / name))
     assert found.about["dialect"] == TABLES[name]
     assert found.siblings_known
 
 
 def test_counts_give_an_interval_and_means_do_not():
-    assert read_path(str(DIALECTS / "vllm-v1.prom")).about["interval"]["low"] == pytest.approx(2.427, abs=1e-3)
-    assert read_path(str(DIALECTS / "sglang.prom")).about["interval"] is None
+    assert read_acceptance(str(DIALECTS / "vllm-v1.prom")).about["interval"]["low"] == pytest.approx(2.427, abs=1e-3)
+    assert read_acceptance(str(DIALECTS / "sglang.prom")).about["interval"] is None
 
 
 def test_engines_are_added_up_before_dividing():
-    found = read_path(str(DIALECTS / "vllm-v1.prom"))
+    found = read_acceptance(str(DIALECTS / "vllm-v1.prom"))
     assert (found.counts.rounds, found.counts.drafted, found.counts.accepted) == (100, 300, 165)
     assert "2 engines added up" in found.notes
 
 
 def test_per_request_numbers_are_weighted_by_their_rounds():
-    found = read_path(str(DIALECTS / "vllm-per-request.jsonl"))
+    found = read_acceptance(str(DIALECTS / "vllm-per-request.jsonl"))
     assert found.about["tau"] == pytest.approx((60 * 2.75 + 40 * 2.5) / 100)  # the mean of the two means is 2.625
 
 
@@ -126,8 +126,8 @@ def test_a_file_with_two_models_is_refused_until_one_is_named(tmp_path):
     file = tmp_path / "page.prom"
     file.write_text("\n".join(rows) + "\n")
     with pytest.raises(Exception, match="2 models in the page: a, b"):
-        read_path(str(file))
-    assert read_path(str(file), served="b").counts.rounds == 200
+        read_acceptance(str(file))
+    assert read_acceptance(str(file), served="b").counts.rounds == 200
 
 
 def test_the_plan_takes_a_log_as_it_is(specplan):
@@ -164,7 +164,7 @@ def test_how_far_a_long_log_is_gets_told(tmp_path):
     file = tmp_path / "long.log"
     file.write_text((DIALECTS / "vllm-v1.log").read_text() + "INFO 200 OK\n" * 30_000)
     told = []
-    read_path(str(file), told=told.append)
+    read_acceptance(str(file), told=told.append)
     assert len(told) == 3
     assert told == sorted(told)
     assert 0.9 < told[-1] / file.stat().st_size < 1.1

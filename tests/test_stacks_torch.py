@@ -10,7 +10,7 @@ import zipfile
 import pytest
 
 from specplan.errors import InputError
-from specplan.stacks.detect import read_path
+from specplan.stacks.detect import read_acceptance
 from specplan.stacks.torch_file import read_tensors
 
 
@@ -66,7 +66,7 @@ def vector(values, *, device="cpu", order="<"):
 def test_a_vector_is_read_whatever_the_device_and_the_byte_order(tmp_path, device, order):
     file = tmp_path / "acceptance-rate-vector.pt"
     file.write_bytes(vector([0.0, 0.625, 0.125, 0.0625, 0.1875], device=device, order=order))
-    found = read_path(str(file))
+    found = read_acceptance(str(file))
     assert found.row(1, 5) == (0.625, 0.125, 0.0625)
 
 
@@ -78,7 +78,7 @@ def test_raw_hits_of_heads_are_read(tmp_path):
     ]
     file = tmp_path / "heads.pt"
     file.write_bytes(saved(heads, {"0": raw}))
-    found = read_path(str(file))
+    found = read_acceptance(str(file))
     assert [found.row(depth, 2) for depth in (1, 2)] == [(0.5, 0.25)] * 2
     assert found.counts.by_depth_rank[0] == ((2.0, 4.0), (1.0, 4.0))
 
@@ -123,4 +123,4 @@ def test_a_matrix_of_something_else_is_refused(tmp_path):
     raw = struct.pack("<4f", 1, 2, 3, 4)
     file.write_bytes(saved(Tensor(Storage("FloatStorage", "0", 4), (), ()), {"0": raw}))
     with pytest.raises(InputError, match="shape that is not known"):
-        read_path(str(file))
+        read_acceptance(str(file))

@@ -126,13 +126,13 @@ def hints(given: options.Acceptance) -> dict[str, Any]:
 def from_files(entries: list[str], given: options.Acceptance) -> Any:
     """The acceptance in a file, in any dialect, or the mixture of several."""
     from ..acceptance import Mixture
-    from ..stacks.detect import read_path
+    from ..stacks.detect import read_acceptance
 
     parts = [_split_weight(entry) for entry in entries]
     found = []
     for path, _ in parts:
         METER.start(path)
-        found.append(read_path(path, **hints(given), told=METER.at))
+        found.append(read_acceptance(path, **hints(given), told=METER.at))
     if len(found) == 1:
         return found[0]
     weights = [1.0 if weight is None else weight for _, weight in parts]

@@ -93,7 +93,7 @@ def compare(
 def _own(entries: list[str], known: tuple[str, ...]) -> dict[str, Any]:
     """METHOD=P or METHOD=FILE: acceptance of one method."""
     from ..acceptance import Independent
-    from ..files import read_acceptance
+    from ..stacks.detect import read_acceptance
 
     own = {}
     for entry in entries:

@@ -1,7 +1,7 @@
 """Which dialect a file is in, and what it says: the reader for whatever the user has.
 
     read_any(text)        from text that is in memory
-    read_path(path)       from a file or `-`; logs are streamed, so their size does not matter
+    read_acceptance(path)       from a file or `-`; logs are streamed, so their size does not matter
     read_url(url)         from the metrics page of a running server, once or twice
 
 A file is an acceptance document, a table of counts, JSON of a known kind, a torch file of a vector, or lines: a log or
@@ -228,7 +228,7 @@ def _nothing(head: str, asked: Asked, where: str) -> Acceptance:
 # ---- files and servers
 
 
-def read_path(
+def read_acceptance(
     path: str,
     *,
     denominator: str | None = None,
