@@ -62,7 +62,7 @@ def costs_from_measured(used: TokenTree, *, plain_s: float, round_s: float, batc
     """Costs from the time of plain decoding and of a whole round (draft, verification, rest) of the tree in use.
 
     Between the two, seconds are taken to grow evenly with the drafted tokens; past the tree in use nothing is known.
-    Raises  InputError when a time is not above 0.
+    Raises  InputError when a time is not above 0, or a round takes less than a plain pass.
 
     >>> costs = costs_from_measured(TokenTree.chain(4), plain_s=0.01, round_s=0.018)
     >>> [round(s, 4) for s in costs.verify_s]
@@ -71,6 +71,12 @@ def costs_from_measured(used: TokenTree, *, plain_s: float, round_s: float, batc
     for name, value in (("plain decoding", plain_s), ("the round", round_s)):
         if not 0 < value < float("inf"):
             raise InputError(f"the time of {name} is {value:g} s", hint="a time above 0, such as 12ms")
+    if round_s < plain_s:
+        raise InputError(
+            f"a round of {round_s * 1e3:.4g} ms is shorter than a plain pass of {plain_s * 1e3:.4g} ms: "
+            "no verification is cheaper than a pass",
+            hint="the times, or the tokens a round, come from different runs: measure them together",
+        )
     slope = (round_s - plain_s) / used.nodes
     times = [plain_s + slope * i for i in range(used.nodes)] + [round_s]
     return Costs(verify_s=times, batch=batch, measured=frozenset({1, used.width}))

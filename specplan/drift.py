@@ -78,10 +78,16 @@ def _chain_of(later: Chain, counts: Counts, rounds: float, accepted: float | Non
         "acceptance_rate": accepted / drafted if drafted and accepted is not None else None,
         "drafted_per_round": drafted / rounds if drafted else None,
     }
+    about["interval"] = None  # the later page's own, of all rounds since the start
     shared = {"counts": counts, "rule": later.rule, "temperature": later.temperature, "about": about}
-    notes = (*later.notes, "the difference of two snapshots")
+    kept = (note for note in later.notes if not note.startswith("counters since"))
+    notes = (*kept, "the difference of two snapshots: only the rounds between them")
     if reached:
-        return Chain.from_survival([min(1.0, count / rounds) for count in reached], notes=notes, **shared)
+        found = Chain.from_survival([min(1.0, count / rounds) for count in reached], notes=notes, **shared)
+        bounds = tau_interval(found, TokenTree.chain(len(reached)))
+        if bounds is not None:
+            about["interval"] = {"low": bounds.low, "high": bounds.high, "se": bounds.se, "level": bounds.level}
+        return found
     k = later.measured_depth
     if k is None:
         return Chain.constant(1.0 - 1.0 / tau, notes=notes, **shared)

@@ -44,6 +44,11 @@ def resident_bytes(model: ModelSpec, offload: str | None) -> float:
     return sum(size for group, size in model.weight_bytes_by_group().items() if group not in away)
 
 
+def target_bytes(model: ModelSpec, *, context: int, batch: int, tp: int, offload: str | None = None) -> float:
+    """What the target alone takes on one device: its weights, and a cache of `context` + 1 tokens per sequence."""
+    return resident_bytes(model, offload) / tp + batch * kv_per_device(model, context + 1, tp)
+
+
 def memory(
     target: ModelSpec,
     draft: Draft,
@@ -60,7 +65,7 @@ def memory(
     A recurrent state is kept once for every drafted token, since a rejected one has to be undone
     (vllm-project/vllm#54080).
     """
-    plain = resident_bytes(target, offload) / tp + batch * kv_per_device(target, context + 1, tp)
+    plain = target_bytes(target, context=context, batch=batch, tp=tp, offload=offload)
     tree_kv = batch * (kv_per_device(target, context + 1 + nodes, tp) - kv_per_device(target, context + 1, tp))
     tree_kv += batch * nodes * target.state_bytes / tp
     extra = 0.0

@@ -154,3 +154,8 @@ def test_an_earlier_snapshot_is_compared(specplan):
 )
 def test_what_is_missing_or_given_twice_is_refused(refused, arguments, said):
     assert said in refused(arguments)
+
+
+def test_a_round_shorter_than_a_plain_pass_is_refused():
+    with pytest.raises(InputError, match="shorter than a plain pass"):
+        costs_from_measured(TokenTree.chain(3), plain_s=0.025, round_s=0.020)

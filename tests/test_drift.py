@@ -112,3 +112,17 @@ def test_the_command_compares_two_files(specplan, refused):
     assert ran["dialect"] == "llamacpp-server-log"
     assert "within the noise" in specplan(f"acceptance {files} --drift").out
     assert "two files" in refused("acceptance tests/data/dialects/counts.csv --drift")
+
+
+def test_the_interval_of_a_difference_is_that_of_its_rounds():
+    def page(rounds, first, second):
+        counts = Counts(rounds=rounds, accepted=first + second, by_depth_rank=(((first, rounds),), ((second, first),)))
+        stale = {"interval": {"low": 9.0, "high": 9.1, "se": 0.1, "level": 0.95}}
+        note = "counters since the server started"
+        return Chain.from_survival([first / rounds, second / rounds], counts=counts, about=stale, notes=(note,))
+
+    found = window(page(100, 80, 52), page(1000, 620, 322))
+    bounds = found.about["interval"]
+    assert bounds["low"] < found.about["tau"] < bounds["high"]
+    assert bounds["high"] - bounds["low"] < 0.2
+    assert not any("since the server" in note for note in found.notes)

@@ -210,3 +210,8 @@ def test_a_sequoia_vector_is_the_same_with_and_without_its_dummy_and_its_reject_
     forms = (shares, [0.0, *shares], [*shares, 49 / 667], [0.0, *shares, 49 / 667])
     rows = [read(json.dumps(form)).row(1, 40) for form in forms]
     assert all(row == pytest.approx(shares) for row in rows)
+
+
+def test_a_measured_k_that_the_source_contradicts_is_refused():
+    with pytest.raises(InputError, match="3 drafted positions"):
+        read_any("[20, 28, 19, 33]", where="h.json", k=2)

@@ -172,22 +172,12 @@ def share_sentence(share: float, tpot_s: float) -> str:
 
 
 def _fit_warning(place: Any) -> list[str]:
-    from ..drafters import free_draft
-    from ..memory import memory
+    from ..memory import target_bytes
 
-    load = place.load
-    spent = memory(
-        place.model,
-        free_draft(),
-        context=load.context,
-        batch=load.batch,
-        tp=load.tp,
-        nodes=0,
-        device_bytes=place.hardware.memory.capacity,
-        offload=place.offload,
-    )
-    if spent.fits:
+    load, has = place.load, place.hardware.memory.capacity
+    needs = target_bytes(place.model, context=load.context, batch=load.batch, tp=load.tp, offload=place.offload)
+    if needs <= has:
         return []
-    over, needed = show_bytes(spent.needed_bytes - spent.device_bytes), show_bytes(spent.needed_bytes)
+    over, needed = show_bytes(needs - has), show_bytes(needs)
     weights = show_count(place.model.params_total)
     return [f"{weights} weights and the cache need {needed} a device, {over} more than it has"]

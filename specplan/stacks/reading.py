@@ -176,6 +176,11 @@ def to_acceptance(reading: Reading, asked: Asked = Asked(), *, source: str | Non
         return _table(reading, source)
     survival = _survival(reading)
     tau = _tau(reading, survival)
+    stated = reading.k or len(survival)
+    if asked.k and stated and asked.k != stated:
+        raise InputError(
+            f"--measured-k {asked.k}, but the source has {stated} drafted positions", hint="leave --measured-k out"
+        )
     k = asked.k or reading.k or len(survival) or max((int(k) for k in reading.by_k), default=0) or _whole_k(reading)
     notes = [reading.meaning, *reading.notes]
     about = _about(reading, tau, k or None, source)
