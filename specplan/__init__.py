@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from .cost import Cost, Load, pass_cost
     from .curve import Curve, read_curve
     from .engines import Engine, engine_names, load_engine
-    from .errors import CheckFailed, DoesNotFit, EnvironmentProblem, InputError, SpecplanError
+    from .errors import DoesNotFit, EnvironmentProblem, InputError, SpecplanError
     from .files import read_tree
     from .hardware import Hardware, hardware_names, load_hardware
     from .model import ModelSpec, load_model, model_names
@@ -41,7 +41,7 @@ _PUBLIC = {
     **dict.fromkeys(("Independent", "Positional", "DepthTable", "Chain", "Paths", "Mixture"), "acceptance"),
     **dict.fromkeys(("Cost", "Load", "pass_cost"), "cost"),
     **dict.fromkeys(("Curve", "read_curve"), "curve"),
-    **dict.fromkeys(("SpecplanError", "InputError", "CheckFailed", "DoesNotFit", "EnvironmentProblem"), "errors"),
+    **dict.fromkeys(("SpecplanError", "InputError", "DoesNotFit", "EnvironmentProblem"), "errors"),
     **dict.fromkeys(("Engine", "engine_names", "load_engine"), "engines"),
     "read_tree": "files",
     "read_acceptance": "stacks.detect",

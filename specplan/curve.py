@@ -46,9 +46,6 @@ class Curve:
         """The last measured width; past it nothing is known."""
         return self.widths[-1]
 
-    def is_measured(self, width: int) -> bool:
-        return width in self.widths
-
     def at(self, width: int) -> float:
         """Seconds at `width`; infinite where the curve does not say.
 

@@ -23,9 +23,6 @@ Time = Annotated[float, Limits(ge=0), Quantity(parse_time, "a time")]
 Ratio = Annotated[float, Limits(gt=0, le=4)]
 Rows = Annotated[int, Limits(ge=1, le=1024)]
 
-STORED = ("w16", "w8", "w4")
-"""Kinds of weights by stored bits: above 9, above 6 up to 9, up to 6."""
-
 
 class Engine(Record):
     """One serving engine. Times in seconds.

@@ -2,7 +2,6 @@
 
     SpecplanError            anything specplan raises on purpose
     |- InputError            exit 2: an option, a file or a value is wrong
-    |- CheckFailed           exit 1: an asked-for check did not hold
     |- DoesNotFit            exit 3: the model does not fit, or the shape has no form in the stack
     `- EnvironmentProblem    exit 4: something of this machine is missing
 
@@ -37,12 +36,6 @@ class InputError(SpecplanError):
     """An option, a file or a value is wrong."""
 
     exit_code = 2
-
-
-class CheckFailed(SpecplanError):
-    """An asked-for check did not hold."""
-
-    exit_code = 1
 
 
 class DoesNotFit(SpecplanError):

@@ -196,11 +196,6 @@ class TokenTree:
             counts[depths[node] - 1] += 1
         return tuple(counts)
 
-    @property
-    def is_chain(self) -> bool:
-        """One node a level, each the first child."""
-        return self.depth == self.nodes and not any(self.ranks)
-
     # ---- what a server loads
 
     @cached_property
