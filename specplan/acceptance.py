@@ -21,6 +21,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -130,7 +131,7 @@ class Counts:
 
 
 @dataclass(frozen=True)
-class Acceptance:
+class Acceptance(ABC):
     """What all kinds share. A walk down a tree carries a state; `weight(state)` is the value of a node.
 
     rule, temperature   what the numbers were measured under; they hold for nothing else
@@ -163,25 +164,25 @@ class Acceptance:
         return False
 
     @property
+    @abstractmethod
     def is_monotone(self) -> bool:
         """Whether an earlier sibling is never less likely, so that best-first is exact."""
-        raise NotImplementedError
 
+    @abstractmethod
     def start(self) -> Any:
         """State of the root."""
-        raise NotImplementedError
 
+    @abstractmethod
     def child(self, state: Any, depth: int, rank: int) -> Any:
         """State of the child of that rank at `depth`, None where nothing is known."""
-        raise NotImplementedError
 
+    @abstractmethod
     def weight(self, state: Any) -> float:
         """Probability that the node is reached and accepted."""
-        raise NotImplementedError
 
+    @abstractmethod
     def breadth(self, state: Any, depth: int) -> int | None:
         """Ranks below a node that can be known; None: no end."""
-        raise NotImplementedError
 
     def reach(self, tree: TokenTree) -> list[float]:
         """Probability that each node is reached and accepted; 0 where nothing is known.
@@ -227,13 +228,13 @@ class ByDepth(Acceptance):
         """Whether every depth has the same row."""
         return False
 
+    @abstractmethod
     def ranks_known(self, depth: int) -> int | None:
         """Length of the row at `depth`; None: no end."""
-        raise NotImplementedError
 
+    @abstractmethod
     def probability(self, depth: int, rank: int) -> float:
         """P(the child of that rank at that depth is the accepted one | its parent was); rank must be known."""
-        raise NotImplementedError
 
     def row(self, depth: int, limit: int) -> tuple[float, ...]:
         """Child probabilities at `depth` (1 for the root's children) by rank, `limit` at most.
@@ -330,8 +331,9 @@ class _Table(ByDepth):
     """Rows of numbers."""
 
     @property
+    @abstractmethod
     def _rows(self) -> tuple[tuple[float, ...], ...]:
-        raise NotImplementedError
+        """Child probabilities, a row a depth."""
 
     @property
     def is_monotone(self) -> bool:
