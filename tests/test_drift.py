@@ -110,6 +110,7 @@ def test_the_command_compares_two_files(specplan, refused):
     assert ran["drift"]["after"] == pytest.approx(1 + 167 / 87)
     assert ran["drift"]["significant"] is False
     assert ran["dialect"] == "llamacpp-server-log"
+    assert [said["text"] for said in ran["assumptions"] if "independent of each other" in said["text"]]
     assert "within the noise" in specplan(f"acceptance {files} --drift").out
     assert "two files" in refused("acceptance tests/data/dialects/counts.csv --drift")
 

@@ -22,16 +22,17 @@ def acceptance_answer(acceptance: Acceptance, given: Mapping[str, Any]) -> Answe
     assumptions = acceptance_assumptions(acceptance)
     return Answer(
         verdict=_verdict(acceptance),
-        document=_document(acceptance, given, assumptions),
+        document=document_of(acceptance, given, assumptions),
         parts=list(_tables(acceptance)),
         why=[*_source_words(acceptance), *_fit_words(acceptance)],
         assumptions=assumptions,
     )
 
 
-def _document(
+def document_of(
     acceptance: Acceptance, given: Mapping[str, Any], assumptions: Sequence[tuple[str, str]]
 ) -> dict[str, Any]:
+    """The JSON document of `specplan acceptance`; what was assumed in reading stands in its notes."""
     keys = acceptance_document(acceptance)
     notes = keys.pop("notes")
     keys.pop("schema")
@@ -141,7 +142,7 @@ def rule_answer(
     assumptions = [
         ("exact for these distributions; real ones change from token to token", "acceptance.py, child_prob_for")
     ]
-    keys = _document(found, inputs, assumptions) | {"child_prob_by_rule": every}
+    keys = document_of(found, inputs, assumptions) | {"child_prob_by_rule": every}
     why = ["Greedy is lossless for greedy decoding only. Typical acceptance does not keep the target's distribution."]
     return Answer(
         verdict=f"Under {rule} one of {count} children is accepted with probability {sum(row):.4f}.",

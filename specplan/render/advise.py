@@ -11,7 +11,7 @@ from ..plan import Costs, Shape
 from ..tree import TokenTree
 from ..units import show_time
 from .drift import drift_words
-from .output import Answer, Table, document
+from .output import Answer, Table, answer_of
 from .tree import acceptance_assumptions, comparison_keys, cost_assumptions
 
 ACTIONS = {"keep": "Keep", "change": "Change", "off": "Turn it off"}
@@ -31,16 +31,11 @@ def advise_answer(
     assumptions = [*place.assumptions, *([] if measured else cost_assumptions(costs))]
     if acceptance is not None:
         assumptions += acceptance_assumptions(acceptance)
-    return Answer(
+    return answer_of(
+        "advise",
         verdict=_verdict(advice, used),
-        document=document(
-            "advise",
-            inputs=place.inputs,
-            assumptions=assumptions,
-            notes=place.notes,
-            warnings=place.warnings,
-            keys=_keys(advice, costs, moved, was),
-        ),
+        inputs=place.inputs,
+        keys=_keys(advice, costs, moved, was),
         parts=[*_shapes(advice), _next(advice)],
         why=[*_why(advice, costs), *drift_words(moved), *_was(was)],
         assumptions=assumptions,

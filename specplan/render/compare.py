@@ -10,7 +10,7 @@ from ..compare import Row
 from ..plan import Costs, Shape
 from ..units import show_bytes, show_time
 from .extra import NOTHING
-from .output import Answer, Table, document
+from .output import Answer, Table, answer_of
 from .plan import plan_keys
 from .tree import acceptance_assumptions, cost_assumptions, exactness_words
 
@@ -48,16 +48,11 @@ def compare_answer(
         "best": None if best is None else best.name,
         "methods": {name: _method_keys(place, row) for name, row in rows.items()},
     }
-    return Answer(
+    return answer_of(
+        "compare",
         verdict=_verdict(rows, best),
-        document=document(
-            "compare",
-            inputs=place.inputs,
-            assumptions=assumptions,
-            notes=place.notes,
-            warnings=place.warnings,
-            keys=keys,
-        ),
+        inputs=place.inputs,
+        keys=keys,
         parts=list(_parts(rows, costs)),
         why=[*_why(rows, best, shared), *(exactness_words(given[best.name]) if best is not None else [])],
         assumptions=assumptions,

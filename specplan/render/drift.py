@@ -7,8 +7,9 @@ from typing import Any
 
 from ..acceptance import Acceptance
 from ..drift import Drift
-from .acceptance import acceptance_answer
+from .acceptance import document_of
 from .output import Answer, Table
+from .tree import acceptance_assumptions
 
 
 def drift_words(moved: Drift | None) -> Iterator[str]:
@@ -32,10 +33,13 @@ def _sure(moved: Drift) -> str:
 def drift_answer(moved: Drift, second: Acceptance, given: Mapping[str, Any]) -> Answer:
     """What `specplan acceptance A B --drift` says; the document is the second file's, with `drift` beside it."""
     sentence = next(iter(drift_words(moved)))
-    assumptions = [("rounds are independent of each other; in one text they are not, so noise is larger", "drift.py")]
+    assumptions = [
+        *acceptance_assumptions(second),
+        ("rounds are independent of each other; in one text they are not, so noise is larger", "drift.py"),
+    ]
     return Answer(
         verdict=sentence,
-        document={**acceptance_answer(second, given).document, "drift": moved},
+        document=document_of(second, given, assumptions) | {"drift": moved},
         parts=[
             Table(
                 ("", "tokens/round"),

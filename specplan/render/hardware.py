@@ -7,7 +7,7 @@ from typing import Any
 
 from ..hardware import PRECISIONS, Hardware
 from ..units import plural, show_bandwidth, show_bytes, show_rate, show_time
-from .output import Answer, Lines, Table, document
+from .output import Answer, Lines, Table, answer_of
 
 
 def _half_peak(device: Hardware) -> float | None:
@@ -15,17 +15,15 @@ def _half_peak(device: Hardware) -> float | None:
     return next((peaks[p] for p in ("bf16", "fp16", "fp32", "int8") if p in peaks), None)
 
 
-def _document(verb: str, keys: dict[str, Any], inputs: dict[str, Any], notes: Sequence[str] = ()) -> dict[str, Any]:
-    return document(verb, inputs=inputs, assumptions=(), notes=notes, warnings=(), keys=keys)
-
-
 def list_answer(devices: Sequence[Hardware]) -> Answer:
     """Name, memory, bandwidth, 16-bit peak and ridge of every profile."""
     rows = [_list_row(device) for device in devices]
     keys = {"devices": [_profile(device) for device in devices]}
-    return Answer(
+    return answer_of(
+        "hardware.list",
         verdict=f"{len(devices)} device profiles; specplan hardware show NAME prints one, --gpu FILE takes your own.",
-        document=_document("hardware.list", keys, {}),
+        inputs={},
+        keys=keys,
         parts=[Table(("name", "memory", "bandwidth", "16-bit peak", "ridge", "confidence"), rows)],
     )
 
@@ -57,9 +55,11 @@ def show_answer(device: Hardware) -> Answer:
     if names:
         parts.append(Lines(names, title="also called"))
     memory = f"{show_bandwidth(device.memory.bandwidth)}, {show_bytes(device.memory.capacity)}"
-    return Answer(
+    return answer_of(
+        "hardware.show",
         verdict=f"{device.title or device.name}: {memory}.",
-        document=_document("hardware.show", keys, {"name": device.name}, notes),
+        inputs={"name": device.name},
+        keys=keys,
         parts=parts,
         assumptions=[(key, text) for key, text in device.sources.items()],
         notes=notes,
@@ -120,8 +120,10 @@ def check_answer(file: str, problems: Sequence[Any]) -> Answer:
     lines = [line for p in problems for line in (f"{p.where}: {p.severity}: {p.what}", f"  hint: {p.hint}")]
     warnings = len(problems) - errors
     count = f"{plural(errors, 'error')}, {plural(warnings, 'warning')}" if problems else "no problems"
-    return Answer(
+    return answer_of(
+        "hardware.check",
         verdict=f"{file}: {count}.",
-        document=_document("hardware.check", {"ok": errors == 0, "problems": list(problems)}, {"file": file}),
+        inputs={"file": file},
+        keys={"ok": errors == 0, "problems": list(problems)},
         parts=[Lines(lines)] if lines else [],
     )

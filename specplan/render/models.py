@@ -7,7 +7,7 @@ from typing import Any
 
 from ..model import ModelSpec
 from ..units import show_bytes, show_count
-from .output import Answer, Table, document
+from .output import Answer, Table, answer_of
 
 
 def list_answer(models: Mapping[str, ModelSpec]) -> Answer:
@@ -25,9 +25,11 @@ def list_answer(models: Mapping[str, ModelSpec]) -> Answer:
         for name, m in models.items()
     ]
     keys = {"models": [model_keys(m) | {"name": name} for name, m in models.items()]}
-    return Answer(
+    return answer_of(
+        "models.list",
         verdict=f"{len(models)} models; specplan models show NAME prints one, --model PATH takes your own.",
-        document=document("models.list", inputs={}, assumptions=(), notes=(), warnings=(), keys=keys),
+        inputs={},
+        keys=keys,
         parts=[Table(("name", "parameters", "active", "weights", "dtype", "KV a token", "layers"), rows)],
     )
 
@@ -64,12 +66,12 @@ def show_answer(model: ModelSpec) -> Answer:
         for key, value in keys["geometry"].items()
         if not isinstance(value, (list, dict))
     ]
-    return Answer(
+    return answer_of(
+        "models.show",
         verdict=f"{model.name}: {show_count(model.params_total)} parameters in {show_bytes(model.weight_bytes)}, "
         f"{show_bytes(model.kv_bytes_per_token)} of cache a token.",
-        document=document(
-            "models.show", inputs={"name": model.name}, assumptions=model.assumptions, notes=(), warnings=(), keys=keys
-        ),
+        inputs={"name": model.name},
+        keys=keys,
         parts=[
             Table(("", ""), counts),
             Table(("group", "bytes", "share", "dtype"), groups),

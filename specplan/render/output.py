@@ -61,6 +61,23 @@ class Answer:
     warnings: Sequence[str] = ()
 
 
+def answer_of(
+    verb: str,
+    *,
+    verdict: str,
+    inputs: Mapping[str, Any],
+    keys: Mapping[str, Any],
+    parts: Sequence[Table | Lines] = (),
+    why: Sequence[str] = (),
+    assumptions: Pairs = (),
+    notes: Sequence[str] = (),
+    warnings: Sequence[str] = (),
+) -> Answer:
+    """An answer whose text and document carry the same assumptions, notes and warnings."""
+    shown = document(verb, inputs=inputs, assumptions=assumptions, notes=notes, warnings=warnings, keys=keys)
+    return Answer(verdict, shown, parts, why, assumptions, notes, warnings)
+
+
 def document(
     verb: str,
     *,

@@ -14,7 +14,7 @@ from ..tree import TokenTree
 from ..units import plural, show_bytes, show_share, show_time
 from .extra import NOTHING, extra_keys, extra_tables
 from .goals import goal_ending, goal_keys, goal_tables, goal_words
-from .output import Answer, Lines, Table, document
+from .output import Answer, Lines, Table, answer_of
 from .tree import (
     acceptance_assumptions,
     break_even_rows,
@@ -46,11 +46,11 @@ def plan_answer(
     keys |= {"schedule": stretches, "given": _tree_keys(given)}
     if acceptance is not None and answer.best is not None:
         keys |= extra_keys(extra, acceptance, limits, costs, answer.best.shape, answer.best.tree)
-    return Answer(
+    return answer_of(
+        "plan",
         verdict=_verdict(answer).removesuffix(".") + goal_ending(goals),
-        document=document(
-            "plan", inputs=place.inputs, assumptions=assumptions, notes=place.notes, warnings=place.warnings, keys=keys
-        ),
+        inputs=place.inputs,
+        keys=keys,
         parts=[
             *_parts(answer, costs, acceptance, given),
             *_schedule_table(stretches),

@@ -7,7 +7,7 @@ from typing import Any
 
 from ..roofline import Roofline
 from ..units import show_bandwidth, show_bytes, show_count, show_rate, show_share, show_time
-from .output import Answer, Table, document
+from .output import Answer, Table, answer_of
 
 TERMS = {
     "memory": "memory",
@@ -45,16 +45,11 @@ def roofline_answer(
         "rows": [{"width": i.width, "ideal": i, "calibrated": c} for i, c in zip(ideal, calibrated)],
         "measured": {"tpot_s": tpot_s, "roofline_share": share},
     }
-    return Answer(
+    return answer_of(
+        "roofline",
         verdict=_verdict(place, ideal[0], calibrated[0]),
-        document=document(
-            "roofline",
-            inputs=place.inputs,
-            assumptions=place.assumptions,
-            notes=place.notes,
-            warnings=warnings,
-            keys=keys,
-        ),
+        inputs=place.inputs,
+        keys=keys,
         parts=parts,
         why=why,
         assumptions=place.assumptions,

@@ -8,7 +8,7 @@ from typing import Any
 from ..acceptance import Acceptance
 from ..simulate import Simulated
 from ..tree import TokenTree
-from .output import Answer, Table, document
+from .output import Answer, Table, answer_of
 from .tree import acceptance_assumptions
 
 
@@ -23,12 +23,12 @@ def simulate_answer(tree: TokenTree, acceptance: Acceptance, found: Simulated, g
         (str(accepted), str(count), f"{count / found.rounds:.5f}", f"{survival[accepted] - survival[accepted + 1]:.5f}")
         for accepted, count in enumerate(found.accepted_counts)
     ]
-    return Answer(
-        verdict=(
-            f"Simulated {found.tau:.4f} tokens a round (standard error {found.se:.1g}), analytic {analytic:.4f}: "
-            f"{off:.1f} standard errors apart."
-        ),
-        document=document("simulate", inputs=given, assumptions=assumptions, notes=(), warnings=(), keys=keys),
+    return answer_of(
+        "simulate",
+        verdict=f"Simulated {found.tau:.4f} tokens a round (standard error {found.se:.1g}), analytic {analytic:.4f}: "
+        f"{off:.1f} standard errors apart.",
+        inputs=given,
+        keys=keys,
         parts=[Table(("accepted", "rounds", "share", "analytic"), rows)],
         assumptions=assumptions,
     )

@@ -21,7 +21,7 @@ from ..plan import (
 )
 from ..tree import TokenTree
 from ..units import plural, show_time
-from .output import Answer, Lines, Table, document
+from .output import Answer, Lines, Table, answer_of
 
 DRAWN_NODES = 64
 NAMES = {
@@ -77,11 +77,11 @@ def tree_answer(
     if mask:
         parts.append(Lines(list(mask_lines(tree)), title="attention mask (first column: the prefix), position offset"))
     assumptions = [*place.assumptions, *cost_assumptions(costs), *acceptance_assumptions(acceptance)]
-    return Answer(
+    return answer_of(
+        "tree",
         verdict=_verdict(shape, best, others, costs),
-        document=document(
-            "tree", inputs=place.inputs, assumptions=assumptions, notes=place.notes, warnings=place.warnings, keys=keys
-        ),
+        inputs=place.inputs,
+        keys=keys,
         parts=parts,
         why=list(_why(shape, best, costs, keys["interval"])),
         assumptions=assumptions,
@@ -380,11 +380,11 @@ def sweep_answer(
     }
     assumptions = [*place.assumptions, *cost_assumptions(costs), *acceptance_assumptions(Independent(ps[0], decay))]
     most = f"A tree beats the best chain most at p {ps[top]:g}: {_ratio(*rows[top]):.3f} x."
-    return Answer(
+    return answer_of(
+        "tree",
         verdict=most if known else f"No acceptance was given, and none is assumed; over p: {most[0].lower()}{most[1:]}",
-        document=document(
-            "tree", inputs=place.inputs, assumptions=assumptions, notes=place.notes, warnings=place.warnings, keys=keys
-        ),
+        inputs=place.inputs,
+        keys=keys,
         parts=[Table(columns, cells)],
         assumptions=assumptions,
         notes=place.notes,
@@ -414,11 +414,11 @@ def break_even_answer(place: Any, limits: Limits, costs: Costs) -> Answer:
     rows = break_even_table(limits, costs)
     assumptions = [*place.assumptions, *cost_assumptions(costs)]
     keys = EMPTY | {"break_even_table": rows}
-    return Answer(
+    return answer_of(
+        "tree",
         verdict="No acceptance was given, and none is assumed: this is what drafting needs to pay.",
-        document=document(
-            "tree", inputs=place.inputs, assumptions=assumptions, notes=place.notes, warnings=place.warnings, keys=keys
-        ),
+        inputs=place.inputs,
+        keys=keys,
         parts=[break_even_rows(rows, costs)],
         assumptions=assumptions,
         notes=place.notes,
