@@ -1,0 +1,184 @@
+"""What a serving stack can run: the record that planning inside a family, exporting and checking share.
+
+A file of this package that holds a `STACK` is a stack; `registry` finds them. Core planning takes only the limits of a
+`Capability`, never a stack.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from ..errors import InputError
+from ..tree import TokenTree
+
+FAMILIES = ("static", "uniform", "dynamic", "chain")
+SCHEDULES = ("ranges", "upper_keys", "lower_keys")
+
+
+@dataclass(frozen=True)
+class Capability:
+    """What the versions from `since` to `until` (both included, None: open) of a stack can run.
+
+    family         static (any tree it is given), uniform (the same children on a whole level), dynamic (steps, topk and
+                   nodes, the tree is built anew every round) or chain
+    methods        specplan's names of the ways of drafting
+    root_counted   whether the stack's own number of tokens counts the root
+    max_depth, max_nodes, min_depth   drafted levels and nodes, root not counted; None: no limit known
+    max_rank       largest child rank, from 0; None: no limit known
+    contiguous     whether the ranks below a parent have to be 0, 1, 2, ...
+    order          what the order of the list has to be, in words; empty: none
+    schedule       how lengths by batch size are written: ranges (first, last, K), upper_keys (upper bound: K),
+                   lower_keys (lower bound: candidates), or None
+    settings       the stack's own names of what is written, with underscores
+    synthetic      whether acceptance can be simulated, to check the cost half of a plan
+    cost           what its verification costs beyond the pass, in words
+    note, source   what else to know; where it was read
+    """
+
+    family: str
+    methods: tuple[str, ...]
+    settings: tuple[str, ...]
+    source: str
+    since: str | None = None
+    until: str | None = None
+    root_counted: bool = False
+    min_depth: int = 1
+    max_depth: int | None = None
+    max_nodes: int | None = None
+    max_rank: int | None = None
+    contiguous: bool = True
+    order: str = ""
+    schedule: str | None = None
+    synthetic: bool = False
+    cost: str = ""
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class Scheduled:
+    """K drafted tokens for batches from `first` to `last`; 0 is plain decoding."""
+
+    first: int
+    last: int
+    k: int
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What is to be exported, free of any stack's words.
+
+    tree       the shape; a chain where the stack runs chains
+    dynamic    (steps, topk, nodes) where the stack builds the tree itself; nodes without the root
+    schedule   lengths by batch size, ascending and without gaps; () for one shape
+    method     specplan's name of the way of drafting, None: not known
+    draft      name or path of the draft model or head, as the user wrote it
+    model      name or path of the target
+    heads      heads of a Medusa-like draft
+    survival   at least i drafted tokens accepted, i = 1, 2, ...: for simulated acceptance; () where not known
+    synthetic  whether the settings of simulated acceptance are wanted too
+    """
+
+    tree: TokenTree
+    dynamic: tuple[int, int, int] | None = None
+    schedule: tuple[Scheduled, ...] = ()
+    method: str | None = None
+    draft: str | None = None
+    model: str | None = None
+    heads: int | None = None
+    max_rank: int | None = None
+    max_batch: int | None = None
+    survival: tuple[float, ...] = ()
+    synthetic: bool = False
+
+
+@dataclass(frozen=True)
+class Export:
+    """What a stack reads.
+
+    settings   the stack's own names with underscores
+    files      name -> content; bytes where the stack reads a binary file
+    command    the line that starts the server or the run with it
+    """
+
+    settings: Mapping[str, Any]
+    files: Mapping[str, str | bytes] = field(default_factory=dict)
+    command: str = ""
+    notes: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Problem:
+    """One thing the stack would do with a setting.
+
+    kind     refused (it does not start or crashes), silent (it takes it and does something else), note
+    setting  the stack's own name
+    """
+
+    kind: str
+    setting: str
+    text: str
+
+
+@dataclass(frozen=True)
+class Stack:
+    """A serving stack.
+
+    capabilities   newest versions first; their ranges do not overlap
+    read           newest version whose source was read
+    export         (wanted, capability, version) -> Export; raises InputError or NoForm
+    check          (settings, capability, version) -> problems of hand-written settings
+    """
+
+    name: str
+    title: str
+    read: str
+    capabilities: tuple[Capability, ...]
+    export: Callable[[Wanted, Capability, str], Export]
+    check: Callable[[Mapping[str, Any], Capability, str], Sequence[Problem]]
+    aliases: tuple[str, ...] = ()
+
+    def at(self, version: str | None = None) -> Capability:
+        """The record of a version, the newest without one.
+
+        Raises  InputError for a version that is no version or lies before every record.
+        """
+        if version is None:
+            return self.capabilities[0]
+        for capability in self.capabilities:
+            if _within(version, capability):
+                return capability
+        known = ", ".join(span(capability) for capability in self.capabilities)
+        raise InputError(f"{self.name} {version[:30]!r}: nothing is known of this version", hint=f"known: {known}")
+
+
+def number(version: str) -> tuple[int, ...]:
+    """A version as numbers that compare; what follows them (rc1, .post2) is left out.
+
+    >>> number("0.20.2"), number("1.3.0rc20"), number("v1.4")
+    ((0, 20, 2), (1, 3, 0), (1, 4))
+    """
+    import re
+
+    match = re.fullmatch(r"v?(\d+(?:\.\d+)*)(?:[-.+]?[a-z].*)?", version.strip().casefold())
+    if match is None:
+        raise InputError(f"version {version[:30]!r} is not a version", hint="such as 0.33.0")
+    return tuple(int(part) for part in match[1].split("."))
+
+
+def _within(version: str, capability: Capability) -> bool:
+    at = number(version)
+    first = () if capability.since is None else number(capability.since)
+    last = None if capability.until is None else number(capability.until)
+    return first <= at and (last is None or at[: len(last)] <= last)
+
+
+def span(capability: Capability) -> str:
+    """The versions of a record in words."""
+    if capability.since is None and capability.until is None:
+        return "all versions"
+    if capability.until is None:
+        return f"{capability.since} and later"
+    return f"up to {capability.until}" if capability.since is None else f"{capability.since} to {capability.until}"
