@@ -30,6 +30,7 @@ ROOMS = (
     ("fit", "drift"),
     ("advise",),
     ("stacks",),
+    ("measure",),
     ("render",),
     ("cli",),
 )
@@ -67,6 +68,17 @@ def test_imports_run_downwards_only():
         if room_of(path) in RANK
         for name in imported(path)
         if RANK[name] > RANK[room_of(path)]
+    ]
+    assert wrong == []
+
+
+def test_stacks_measure_and_render_never_import_each_other():
+    apart = {"stacks", "measure", "render"}
+    wrong = [
+        f"{path.relative_to(PACKAGE)} imports {name}"
+        for path in PACKAGE.rglob("*.py")
+        if room_of(path) in apart
+        for name in imported(path) & apart - {room_of(path)}
     ]
     assert wrong == []
 

@@ -27,6 +27,7 @@ VERBS = {
     "simulate": "Monte Carlo of rounds beside the analytic tokens per round.",
     "hardware": "Device profiles: list, show, check.",
     "models": "Models: list, show.",
+    "measure": "Measure on this device: acceptance, and predicted against measured.",
 }
 
 ClickException: Any = typer.BadParameter.__mro__[2]
