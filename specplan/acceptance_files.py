@@ -25,7 +25,7 @@ from .acceptance import (
 )
 from .acceptance_rules import RULES
 from .errors import InputError, did_you_mean
-from .tree import Path, read_acceptance
+from .tree import Path, read_path
 
 __all__ = [
     "DOCUMENT_KEYS",
@@ -187,7 +187,7 @@ def parse_path(given: Any) -> Path:
     (0, 1)
     """
     if not isinstance(given, str):
-        return read_acceptance(given, "path")
+        return read_path(given, "path")
     text = given.strip().strip("[]()")
     for mark in ",;/->.":
         text = text.replace(mark, " ")

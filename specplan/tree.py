@@ -109,9 +109,9 @@ class TokenTree:
         found: set[Path] = set()
         for position, given in enumerate(paths):
             _check_size(position + 1)
-            path = read_acceptance(given, f"path {position}")
+            path = read_path(given, f"path {position}")
             if path in found:
-                raise InputError(f"path {_show(path)} is there twice", hint="list each path once")
+                raise InputError(f"path {show_path(path)} is there twice", hint="list each path once")
             found.add(path)
         ordered = sorted(found, key=lambda path: (len(path), path))
         index = {path: node for node, path in enumerate(ordered)}
@@ -256,8 +256,13 @@ class TokenTree:
 # ---- checking what comes in
 
 
-def _show(path: object) -> str:
-    text = str(list(path)) if isinstance(path, tuple) else repr(path)
+def show_path(path: object) -> str:
+    """A path, or what was given in place of one, in a message; cut where it is long.
+
+    >>> show_path((0, 1))
+    '[0, 1]'
+    """
+    text = str(list(path[:30])) if isinstance(path, tuple) else repr(path)
     return text if len(text) <= 60 else text[:57] + "..."
 
 
@@ -275,32 +280,35 @@ def _integer(value: Any, what: str, *, least: int, most: int) -> int:
     except TypeError:
         number = None
     if number is None or not least <= number <= most:
-        raise InputError(f"{what} is {_show(value)}", hint=f"give a whole number from {least} to {most}")
+        raise InputError(f"{what} is {show_path(value)}", hint=f"give a whole number from {least} to {most}")
     return number
 
 
-def read_acceptance(given: Any, what: str) -> Path:
+def read_path(given: Any, what: str) -> Path:
     """One path as a tuple of ranks.
 
     what   what to call it in a message
 
-    >>> read_acceptance([0, 1], "path 3")
+    >>> read_path([0, 1], "path 3")
     (0, 1)
     """
     if isinstance(given, (str, bytes)) or not hasattr(given, "__iter__"):
-        raise InputError(f"{what} is {_show(given)}", hint="a path is a list of ranks, such as [0, 1]")
+        raise InputError(f"{what} is {show_path(given)}", hint="a path is a list of ranks, such as [0, 1]")
     ranks = tuple(given)
     if not ranks:
         raise InputError(f"{what} is empty", hint="the root is not listed; leave the empty path out")
     if len(ranks) > MAX_DEPTH:
         raise InputError(f"{what} has {len(ranks)} ranks", hint=f"trees have at most {MAX_DEPTH} levels")
-    return tuple(_integer(rank, f"path {_show(ranks)}: a rank", least=0, most=MAX_RANK) for rank in ranks)
+    if all(type(rank) is int and 0 <= rank <= MAX_RANK for rank in ranks):
+        return ranks
+    name = f"path {show_path(ranks)}: a rank"
+    return tuple(_integer(rank, name, least=0, most=MAX_RANK) for rank in ranks)
 
 
 def _parent(path: Path, index: dict[Path, int]) -> int:
     parent = index.get(path[:-1])
     if parent is None:
-        raise InputError(f"path {_show(path)} has no parent", hint=f"add the path {_show(path[:-1])}")
+        raise InputError(f"path {show_path(path)} has no parent", hint=f"add the path {show_path(path[:-1])}")
     return parent
 
 

@@ -28,6 +28,7 @@ class Capability:
     max_depth, max_nodes, min_depth   drafted levels and nodes, root not counted; None: no limit known
     max_rank       largest child rank, from 0; None: no limit known
     contiguous     whether the ranks below a parent have to be 0, 1, 2, ...
+    expanding_first   whether, below a parent, children that have children have to come before those without
     order          what the order of the list has to be, in words; empty: none
     schedule       how lengths by batch size are written: ranges (first, last, K), upper_keys (upper bound: K),
                    lower_keys (lower bound: candidates), or None
@@ -49,6 +50,7 @@ class Capability:
     max_nodes: int | None = None
     max_rank: int | None = None
     contiguous: bool = True
+    expanding_first: bool = False
     order: str = ""
     schedule: str | None = None
     synthetic: bool = False
@@ -100,11 +102,13 @@ class Export:
     settings   the stack's own names with underscores
     files      name -> content; bytes where the stack reads a binary file
     command    the line that starts the server or the run with it
+    buffers    what the stack makes of a static tree (mask, position ids, retrieve rows, ...), to compare when debugging
     """
 
     settings: Mapping[str, Any]
     files: Mapping[str, str | bytes] = field(default_factory=dict)
     command: str = ""
+    buffers: Mapping[str, Any] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
 

@@ -1,0 +1,117 @@
+"""Whether a tree lies within what a stack can run, and which limit it breaks.
+
+>>> from .capability import Capability
+>>> chains = Capability("chain", ("eagle3",), (), "", max_depth=4)
+>>> broken_limits(TokenTree.full(2, 2), chains)
+('a node has 2 children; only a chain can be run',)
+"""
+
+from __future__ import annotations
+
+from ..errors import DoesNotFit
+from ..tree import TokenTree, show_path
+from .capability import Capability
+
+
+def require_within(
+    name: str, tree: TokenTree, capability: Capability, *, heads: int | None = None, max_rank: int | None = None
+) -> None:
+    """Raise DoesNotFit, with the first limit that the tree breaks, unless the stack can run it."""
+    broken = broken_limits(tree, capability, heads=heads, max_rank=max_rank)
+    if broken:
+        raise DoesNotFit(
+            f"{name}: {broken[0]}", hint="--lower gives the best shape that it can run, with the loss stated"
+        )
+
+
+def broken_limits(
+    tree: TokenTree, capability: Capability, *, heads: int | None = None, max_rank: int | None = None
+) -> tuple[str, ...]:
+    """Every limit that the tree breaks, each as a sentence without a full stop; () when it fits.
+
+    heads      levels that the draft has heads for, None: not known
+    max_rank   children of a node that the user allows, from 1; None: no wish
+    """
+    return tuple(
+        text
+        for text in (
+            _family(tree, capability),
+            _sizes(tree, capability),
+            _heads(tree, heads),
+            _ranks(tree, capability, max_rank),
+            _gap(tree) if capability.contiguous else "",
+            _late_expansion(tree) if capability.expanding_first else "",
+        )
+        if text
+    )
+
+
+def _family(tree: TokenTree, capability: Capability) -> str:
+    if capability.family == "chain" and tree.nodes > tree.depth:
+        return f"a node has {max(tree.root_children, *tree.child_counts)} children; only a chain can be run"
+    if capability.family == "uniform" and not is_uniform(tree):
+        return "the nodes of a level differ in their number of children; only uniform levels can be run"
+    return ""
+
+
+def is_uniform(tree: TokenTree) -> bool:
+    """Whether all nodes of a level have the same number of children.
+
+    >>> is_uniform(TokenTree.full([3, 1])), is_uniform(TokenTree.from_paths([[0], [1], [0, 0]]))
+    (True, False)
+    """
+    if not tree.nodes:
+        return True
+    above = (1, *tree.widths)
+    counts = [width // parents for width, parents in zip(tree.widths, above)]
+    return min(counts) > 0 and tree == TokenTree.full(counts)
+
+
+def _sizes(tree: TokenTree, capability: Capability) -> str:
+    if tree.depth < capability.min_depth:
+        return f"{tree.depth} levels; at least {capability.min_depth} are needed"
+    if capability.max_depth is not None and tree.depth > capability.max_depth:
+        return f"{tree.depth} levels; at most {capability.max_depth} can be run"
+    if capability.max_nodes is not None and tree.nodes > capability.max_nodes:
+        return f"{tree.nodes} nodes; at most {capability.max_nodes} can be run (the root not counted)"
+    return ""
+
+
+def _heads(tree: TokenTree, heads: int | None) -> str:
+    if heads is not None and tree.depth > heads:
+        return f"{tree.depth} levels and {heads} heads; every level needs a head of its own"
+    return ""
+
+
+def _ranks(tree: TokenTree, capability: Capability, max_rank: int | None) -> str:
+    limits = [limit for limit in (capability.max_rank, None if max_rank is None else max_rank - 1) if limit is not None]
+    if not limits or max(tree.ranks, default=0) <= min(limits):
+        return ""
+    path = next(path for path, rank in zip(tree.paths, tree.ranks) if rank > min(limits))
+    return f"path {show_path(path)} has rank {path[-1]}; ranks go up to {min(limits)}"
+
+
+def _gap(tree: TokenTree) -> str:
+    """The first node whose rank leaves a rank out."""
+    last: tuple[int, int] = (-2, -1)
+    for node, key in enumerate(zip(tree.parents, tree.ranks)):
+        wanted = last[1] + 1 if key[0] == last[0] else 0
+        if key[1] != wanted:
+            path = tree.paths[node]
+            return f"path {show_path(path)} comes without {show_path((*path[:-1], wanted))}; ranks are 0, 1, 2, ..."
+        last = key
+    return ""
+
+
+def _late_expansion(tree: TokenTree) -> str:
+    """The first node with children that comes after a sibling without."""
+    last, childless = -2, -1
+    for node, parent in enumerate(tree.parents):
+        if parent != last:
+            last, childless = parent, -1
+        if tree.child_counts[node] and childless >= 0:
+            here, before = show_path(tree.paths[node]), show_path(tree.paths[childless])
+            return f"path {here} has children and {before} before it has none; those with children come first"
+        if not tree.child_counts[node]:
+            childless = node
+    return ""
