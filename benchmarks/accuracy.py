@@ -3,7 +3,8 @@
     python benchmarks/accuracy.py [--no-pictures]
 
 Kernels, whole linear stacks, passes of plain decoding and curves of verification, as published by others
-(benchmarks/data/README.md), are predicted by `PassTimer` with the constants of the bundled profiles and engines.
+(benchmarks/data/README.md), are predicted by `PassTimer` with the constants of the bundled profiles and engines;
+published rows of speculation, which specdecode.py predicts, stand behind them.
 Rows are split into a fitted and a checked part by a hash of their group: the weight shape, the combination of
 heads, or source, device and model. Constants were fitted on the first part; errors count on the second.
 
@@ -20,8 +21,10 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
+import specdecode_page
 from fit_kernels import IN_SAMPLE
 from rows import Row, decode_rows, groups, is_fitted, predicted, read_table, verify_rows
+from tables import percent, quantile, table
 
 from specplan.cost import Load
 from specplan.engines import Engine, engine_names, load_engine
@@ -46,25 +49,6 @@ WIDEST = 256
 
 def mean(values: Iterable[float]) -> float:
     return statistics.fmean(values)
-
-
-def quantile(values: Sequence[float], share: float) -> float:
-    """The value that `share` of them do not exceed, between neighbours linear."""
-    ordered = sorted(values)
-    place = share * (len(ordered) - 1)
-    low = int(place)
-    high = min(low + 1, len(ordered) - 1)
-    return ordered[low] + (ordered[high] - ordered[low]) * (place - low)
-
-
-def percent(value: float | None) -> str:
-    return "-" if value is None else f"{100 * value:.1f} %"
-
-
-def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """A Markdown table."""
-    lines = [head, ["---"] * len(head), *rows]
-    return "\n".join("| " + " | ".join(line) + " |" for line in lines) + "\n"
 
 
 # ---- single kernels
@@ -446,19 +430,29 @@ Not predicted, {count} rows: {left}.
 """
 
 
-def decode_section(found: Sequence[Outcome], left: dict[str, str]) -> str:
+def batch_1(found: Sequence[Outcome]) -> str:
+    """Errors at batch 1, checked rows apart by whether a row of their device was fitted; fitted rows beside them."""
     single = [o for o in found if o.row.load.batch == 1]
     checked = [o for o in single if not o.fitted]
-    seen, unseen = [o for o in checked if o.seen], [o for o in checked if not o.seen]
+    parts = {
+        "checked, device has a row in the fitted part": [o for o in checked if o.seen],
+        "checked, device unseen": [o for o in checked if not o.seen],
+        "checked": checked,
+        "fitted": [o for o in single if o.fitted],
+    }
+    return table(("batch 1", *_SPREAD), ([name, *spread(some)] for name, some in parts.items()))
+
+
+def decode_section(found: Sequence[Outcome], left: dict[str, str]) -> str:
+    checked = [o for o in found if o.row.load.batch == 1 and not o.fitted]
     current = [o for o in checked if load_engine(o.row.engine).serves]
-    parts = {"checked, device has a row in the fitted part": seen, "checked, device unseen": unseen, "checked": checked}
     grids = {
         "LMDeploy on A100 (its groups are in the fitted part)": [o for o in found if o.row.engine == "lmdeploy"],
         "vLLM on MI300X, checked": [o for o in found if o.row.hardware.name == "mi300x"],
     }
     why = Counter(left.values())
     return _DECODE.format(
-        single=table(("batch 1", *_SPREAD), ([name, *spread(some)] for name, some in parts.items())),
+        single=batch_1(found),
         grids=table(("batch grids", *_SPREAD), ([name, *spread(some)] for name, some in grids.items())),
         known=percent(coverage(checked, lambda o: load_engine(o.row.engine))),
         unknown=percent(coverage(current, lambda _: None)),
@@ -609,7 +603,8 @@ it in the fitted part (60 %) or the checked part. Constants in hardware/*.yaml w
 ![Stairs of the linear stack of Llama-2-13B](img/accuracy_stacks.svg)
 
 {attention_section()}
-{verify_section()}"""
+{verify_section()}
+{specdecode_page.beside_passes()}"""
 
 
 def main() -> None:
@@ -619,6 +614,8 @@ def main() -> None:
     (found, left), all_stacks = outcomes(), stacks()
     DOCS.mkdir(exist_ok=True)
     (DOCS / "accuracy.md").write_text(report(found, left, all_stacks), encoding="utf-8")
+    print(f"passes of plain decoding at batch 1\n\n{batch_1(found)}")
+    print(f"speculation\n\n{specdecode_page.errors_by_group()}")
     print(f"wrote {DOCS / 'accuracy.md'}")
     if not options.no_pictures:
         print("\n".join(f"wrote {path}" for path in pictures(found, all_stacks)))

@@ -272,7 +272,7 @@ class Chain:
 
 
 def chain_on(
-    gpu: str | Hardware, target: ModelSpec, draft: ModelSpec, engine: str | Engine, load: Load, *, level: int = 1
+    gpu: str | Hardware, target: ModelSpec, draft: ModelSpec, engine: str | Engine | None, load: Load, *, level: int = 1
 ) -> Chain:
     hardware = load_hardware(gpu) if isinstance(gpu, str) else gpu
     serving = load_engine(engine) if isinstance(engine, str) else engine
@@ -509,8 +509,32 @@ def slowdowns() -> list[Choice]:
 
 
 def user_choices() -> list[Choice]:
-    """Verdicts and best K of the users' cases that print an acceptance and the costs, or a bundled device."""
-    return [choice for case in stated()["cases"] for choice in KINDS[case["kind"]](case)]
+    """Verdicts and bests of the users' cases that print an acceptance and the costs, or a bundled device.
+
+    Of a sweep over K the best and the verdict on it, of several drafters the best, of every other setting, batch and
+    context its verdict.
+    """
+    cases = stated()["cases"]
+    found = [choice for case in cases for choice in KINDS[case["kind"]](case)]
+    names = dict.fromkeys(case["id"] for case in cases if "name" in case)
+    return found + [_best_drafter([case for case in cases if case["id"] == name and "name" in case]) for name in names]
+
+
+def agreement_by_case(choices: Sequence[Choice]) -> tuple[int, int, int]:
+    """(cases that agree in all, those open in part, those missed in part)."""
+    by_case: dict[str, list[Choice]] = {}
+    for choice in choices:
+        by_case.setdefault(choice.id, []).append(choice)
+    missed = sum(any(not c.agrees and c.predicted != OPEN for c in some) for some in by_case.values())
+    agreed = sum(all(c.agrees for c in some) for some in by_case.values())
+    return agreed, len(by_case) - agreed - missed, missed
+
+
+def _best_drafter(cases: Sequence[Mapping[str, Any]]) -> Choice:
+    """The best of several drafters for one target, each at its best K."""
+    rates = [RATES[case["kind"]](case) for case in cases]
+    named = {**cases[0], "what": cases[0]["what"].partition(",")[0] + ", drafters"}
+    return _best(named, [case["name"] for case in cases], *zip(*[(max(ours), max(theirs)) for ours, theirs in rates]))
 
 
 def _best(
@@ -535,32 +559,51 @@ def _why(case: Mapping[str, Any]) -> str:
     return REASONS.get(case["id"], str(case.get("why", "")))
 
 
-def _line(case: Mapping[str, Any]) -> list[Choice]:
-    """A round grows linearly with K, by the first and the last K that were measured."""
+def _line_rates(case: Mapping[str, Any]) -> tuple[list[float], list[float]]:
+    """(predicted, measured) tokens/ms by K: a round grows linearly with K, by the first and the last measured."""
     k, tau, tpot = case["k"], case["tau"], case["tpot_ms"]
     rounds = [a * b for a, b in zip(tau, tpot, strict=True)]
     slope = float(rounds[-1] - rounds[0]) / (k[-1] - k[0])
-    rates = [t / (rounds[0] + slope * (i - k[0])) for i, t in zip(k, tau, strict=True)]
-    best = max(rates) * case["plain_ms"]
-    return [
-        _best(case, [f"K {i}" for i in k], rates, [1 / t for t in tpot]),
-        *_verdicts(case, ["the best"], [best], [case["plain_ms"] / min(tpot)]),
-    ]
+    return [t / (rounds[0] + slope * (i - k[0])) for i, t in zip(k, tau, strict=True)], [1 / t for t in tpot]
+
+
+def _line(case: Mapping[str, Any]) -> list[Choice]:
+    rates, measured = _line_rates(case)
+    gains = [[max(some) * case["plain_ms"]] for some in (rates, measured)]
+    return [_best(case, [f"K {i}" for i in case["k"]], rates, measured), *_verdicts(case, ["the best"], *gains)]
+
+
+def _device_rounds(case: Mapping[str, Any]) -> tuple[Chain, list[float]]:
+    chain = _chain_of(case)
+    rounds = [chain.round_s(i, width=case.get("width")) for i in case["k"]]
+    if "draft_ms" in case:
+        rounds = [r + i * (1e-3 * case["draft_ms"] - chain.draft_s()) for i, r in zip(case["k"], rounds, strict=True)]
+    return chain, rounds
+
+
+def _device_rates(case: Mapping[str, Any]) -> tuple[list[float], list[float]]:
+    _, rounds = _device_rounds(case)
+    return [case.get("batch", 1) * t / r for t, r in zip(case["tau"], rounds, strict=True)], case["tok_s"]
 
 
 def _device(case: Mapping[str, Any]) -> list[Choice]:
-    """From the bundled device, model and engine; nothing is fitted."""
-    chain = _chain_of(case)
-    k, tau, batch = case["k"], case["tau"], case.get("batch", 1)
-    rounds = [chain.round_s(i, width=case.get("width")) for i in k]
-    if "draft_ms" in case:
-        rounds = [r - i * chain.draft_s() + i * 1e-3 * case["draft_ms"] for i, r in zip(k, rounds, strict=True)]
-    rates = [batch * t / r for t, r in zip(tau, rounds, strict=True)]
-    found = [_best_device(case, rates, rounds)] if len(k) > 1 else []
+    """From the bundled device, model and engine; nothing is fitted. Without an engine a round's rest has bounds."""
+    chain, rounds = _device_rounds(case)
+    rates, measured = _device_rates(case)
+    found = [_best_device(case, rates, rounds)] if len(rates) > 1 else []
     if case["plain_tok_s"] is None:
         return found
-    plain = batch / chain.plain_s()
-    return found + _verdicts(case, ["the best"], [max(rates) / plain], [max(case["tok_s"]) / case["plain_tok_s"]])
+    gain = max(measured) / case["plain_tok_s"]
+    ends = UNSEEN_S if "engine" not in case else (0.0,)
+    best = [max(t / (r + rest) for t, r in zip(case["tau"], rounds, strict=True)) * chain.plain_s() for rest in ends]
+    return found + _agreed([_verdicts(case, ["the best"], [one], [gain]) for one in best])
+
+
+def _agreed(ends: Sequence[list[Choice]]) -> list[Choice]:
+    """One verdict each where the ends of what is unknown agree; open where they do not."""
+    return [
+        some[0] if len({c.predicted for c in some}) == 1 else replace(some[0], predicted=OPEN) for some in zip(*ends)
+    ]
 
 
 def _best_device(case: Mapping[str, Any], rates: Sequence[float], rounds: Sequence[float]) -> Choice:
@@ -583,28 +626,32 @@ def _chain_of(case: Mapping[str, Any]) -> Chain:
     if "dtype" in case:
         target = target.with_format(case["dtype"])
     draft = mtp_module(target) if case.get("mtp") else eagle_head(target, version=case.get("eagle", 3))
-    load = Load(1, case.get("batch", 1), CHAT_CONTEXT, case.get("tp", 1))
-    return chain_on(case["gpu"], target, draft, case["engine"], load, level=case.get("level", 1))
+    load = Load(1, case.get("batch", 1), case.get("context", CHAT_CONTEXT), case.get("tp", 1))
+    return chain_on(case["gpu"], target, draft, case.get("engine"), load, level=case.get("level", 1))
 
 
 def _measured(case: Mapping[str, Any]) -> list[Choice]:
     """Draft and verification were measured; the rest of a round lies between two bounds, and so does the verdict.
 
-    Of several drafters the first sets the rest and is not counted: the others' is the same a round at least, the same
-    a drafted token at most. Of one it is what stacks spend.
+    Of several drafters the first sets the rest, so that its verdict is not counted: the others' is the same a round at
+    least, the same a drafted token at most. Of one it is what stacks spend.
     """
     rounds = [d + v for d, v in zip(case["draft_ms"], case["verify_ms"], strict=True)]
     drafted = DRAFTED.get(case["id"])
-    low, high = (1e3 * s for s in UNSEEN_S)
-    if drafted:
-        low = case["tau"][0] * case["plain_ms"] / case["speedup"][0] - rounds[0]
-        high = low * max(drafted) / drafted[0]
-    set_on = 1 if drafted else 0
-    found = list(zip(case["names"], case["tau"], rounds, case["speedup"], strict=True))[set_on:]
-    gains = [[tau * case["plain_ms"] / (r + rest) for rest in (low, high)] for _, tau, r, _ in found]
-    names, measured = [f[0] for f in found], [f[3] for f in found]
-    ends = [_verdicts(case, names, [gain[i] for gain in gains], measured) for i in (0, 1)]
-    return [a if a == b else replace(a, predicted=OPEN) for a, b in zip(*ends, strict=True)]
+    own = case["tau"][0] * case["plain_ms"] / case["speedup"][0] - rounds[0]
+    rests = (own, own * max(drafted) / drafted[0]) if drafted else [1e3 * s for s in UNSEEN_S]
+    ends = [_with_rest(case, rounds, rest, own if drafted else None) for rest in rests]
+    return _agreed(ends)
+
+
+def _with_rest(case: Mapping[str, Any], rounds: Sequence[float], rest: float, own: float | None) -> list[Choice]:
+    """What follows if a round takes `rest` ms beside draft and verification, and the first drafter's `own`."""
+    lost = [rest if own is None or i else own for i in range(len(rounds))]
+    gains = [t * case["plain_ms"] / (r + more) for t, r, more in zip(case["tau"], rounds, lost, strict=True)]
+    if own is None:
+        return _verdicts(case, case["names"], gains, case["speedup"])
+    best = _best(case, case["names"], gains, case["speedup"])
+    return [best, *_verdicts(case, case["names"][1:], gains[1:], case["speedup"][1:])]
 
 
 # tokens that each drafter of a case drafts a round, as its text says: width 2, and blocks of 8
@@ -673,11 +720,15 @@ REASONS = {
     "UC021": "accepted were 63 to 66 % of 2 drafted tokens and 45 to 53 % of 4: over these either K can lead, by "
     "the upper ends K 4. The author calls the tokens/s at 8 streams noisy",
     "UC095": "no more ran at 64 than at 32 by the plain tokens/s (8 and 7 on average, bound by the longest answer), so "
-    "the prediction is 0.95 and 0.96; measured were 0.82 and 1.06",
+    "the two are one setting measured twice: predicted are 0.95 and 0.96, measured were 0.82 and 1.06, together 0.92",
 }
 """Why a case is missed or open, where the data do not say so already."""
 
 
+RATES: dict[str, Callable[[Mapping[str, Any]], tuple[list[float], list[float]]]] = {
+    "line": _line_rates,
+    "device": _device_rates,
+}
 KINDS: dict[str, Callable[[dict[str, Any]], list[Choice]]] = {
     "line": _line,
     "device": _device,

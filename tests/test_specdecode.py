@@ -204,8 +204,27 @@ def test_printed_slowdowns_are_predicted_as_such_or_open():
 def test_users_cases_agree_in_nine_of_ten_that_are_decided_and_each_other_has_a_reason(users):
     decided = [choice for choice in users if choice.predicted != specdecode.OPEN]
     assert len(users) - len(decided) == 3
-    assert statistics.fmean(choice.agrees for choice in decided) >= 0.9
+    assert statistics.fmean(choice.agrees for choice in decided) >= 0.95
     assert all(choice.why for choice in users if not choice.agrees)
+
+
+def test_users_cases_agree_in_nine_of_ten_even_where_an_open_one_counts_as_a_miss(users):
+    assert len(users) == 42
+    assert statistics.fmean(choice.agrees for choice in users) >= 0.9
+    assert specdecode.agreement_by_case(users) == (13, 2, 1)
+
+
+def test_every_case_is_either_predicted_or_left_out_for_one_reason(users):
+    left = [case for cases in specdecode.stated()["left_out"].values() for case in cases]
+    assert len(left) == len(set(left))
+    assert not {choice.id for choice in users} & set(left)
+    assert len(left) + len({choice.id for choice in users}) == 54
+
+
+def test_the_best_of_several_drafters_is_the_reported_one_whatever_the_unknown_rest_of_a_round(users):
+    drafters = [choice for choice in users if "drafters" in choice.what and "best of" in choice.what]
+    assert [choice.id for choice in drafters] == ["UC065", "UC018", "UC019", "UC113"]
+    assert all(choice.agrees for choice in drafters)
 
 
 def test_one_of_the_users_cases_is_missed(users):
@@ -227,9 +246,14 @@ def test_a_verdict_that_turns_between_the_bounds_of_an_unknown_overhead_is_open(
 
 
 def test_every_best_k_of_the_users_but_one_is_the_reported_one(users):
-    sweeps = [choice for choice in users if "best of" in choice.what]
+    sweeps = [choice for choice in users if "best of K" in choice.what]
     assert len(sweeps) == 8
     assert [choice.id for choice in sweeps if not choice.agrees] == ["UC021"]
+
+
+def test_the_page_of_pass_times_shows_the_errors_of_speculation_beside_them():
+    page = (ROOT / "docs" / "accuracy.md").read_text(encoding="utf-8")
+    assert page.endswith(specdecode_page.beside_passes()), "run python benchmarks/accuracy.py"
 
 
 def test_the_page_is_the_one_that_the_benchmark_writes():
