@@ -26,7 +26,7 @@ ROOMS = (
     ("simulate",),
     ("drafters", "memory"),
     ("plan",),
-    ("in_stack", "batch", "explain", "tail", "price", "methods", "compare"),
+    ("in_stack", "batch", "views", "explain", "tail", "price", "methods", "compare"),
     ("fit", "drift"),
     ("advise",),
     ("stacks",),

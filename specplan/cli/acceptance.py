@@ -8,8 +8,8 @@ from .. import units
 from ..errors import InputError
 from . import chances, values
 from .app import Command, new_app
-from .finish import finish
-from .options import Acceptance, Live, Output, Probs, Shape, command
+from .finish import check_plot, finish
+from .options import Acceptance, Live, Output, Plot, Probs, Shape, command
 
 app = new_app()
 
@@ -22,6 +22,7 @@ def acceptance(
     probs: Probs,
     live: Live,
     output: Output,
+    plot: Plot,
     files: Annotated[
         list[str],
         typer.Argument(
@@ -44,10 +45,12 @@ def acceptance(
     """
     from ..render.acceptance import acceptance_answer, rule_answer
 
+    check_plot(plot)
     given.acceptance = [*files, *given.acceptance]
     if live.for_ is not None and live.url is None:
         raise InputError("--for goes with --url", hint="--url http://localhost:8000/metrics --for 60s")
     if live.drift:
+        _refuse_plot(plot, "--drift")
         _drift(given, shape, output)
         return
     if probs.target_probs is None and probs.draft_probs is None:
@@ -56,8 +59,16 @@ def acceptance(
             raise InputError(
                 "no acceptance given", hint="a FILE, --accept-length 2.8 --k 5, --target-probs ..., see --help"
             )
-        finish(acceptance_answer(found, chances.described(given, shape)), output)
+        answer = acceptance_answer(found, chances.described(given, shape))
+
+        def sheet() -> Any:
+            from ..render.figures.sheets import acceptance_sheet
+
+            return acceptance_sheet(answer, found)
+
+        finish(answer, output, plot=plot, sheet=sheet)
         return
+    _refuse_plot(plot, "--target-probs")
     if probs.target_probs is None or probs.draft_probs is None:
         raise InputError(
             "--target-probs and --draft-probs go together", hint="--target-probs 0.5,0.3,0.2 --draft-probs 0.4,0.4,0.2"
@@ -70,6 +81,11 @@ def acceptance(
     epsilon = 0.09 if probs.epsilon is None else values.share("--epsilon", probs.epsilon)
     delta = 0.3 if probs.delta is None else values.share("--delta", probs.delta)
     finish(rule_answer(target, draft, rule=given.rule or "strict", count=count, epsilon=epsilon, delta=delta), output)
+
+
+def _refuse_plot(plot: Plot, option: str) -> None:
+    if plot.plot is not None:
+        raise InputError(f"--plot draws no picture of {option}", hint="leave --plot out")
 
 
 def _live(live: Live, given: Acceptance) -> Any:

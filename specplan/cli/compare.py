@@ -7,8 +7,21 @@ from .. import units
 from ..errors import InputError
 from . import chances, methods, pricing, scenes, values
 from .app import Command, new_app
-from .finish import finish
-from .options import Acceptance, Baseline, Compared, Device, Draft, Methods, Output, Shape, Target, Verify, command
+from .finish import check_plot, finish
+from .options import (
+    Acceptance,
+    Baseline,
+    Compared,
+    Device,
+    Draft,
+    Methods,
+    Output,
+    Plot,
+    Shape,
+    Target,
+    Verify,
+    command,
+)
 
 app = new_app()
 
@@ -26,6 +39,7 @@ def compare(
     shape: Shape,
     verify: Verify,
     output: Output,
+    plot: Plot,
 ) -> None:
     """Methods of drafting side by side, each with its own cost, limits and best shape.
 
@@ -40,6 +54,7 @@ def compare(
     from ..methods import METHODS
     from ..render.compare import compare_answer
 
+    check_plot(plot)
     place = scenes.scene(device, target)
     if verify.verify_curve is None:
         place.require()
@@ -83,11 +98,15 @@ def compare(
         given["layerskip"] = wanted.exits[rows["layerskip"].method.exit_layer or 0]
     shared = [name for name in rows if rows[name].available and given[name] is common and common is not None]
     scenes.refuse_if_strict(place, output)
-    finish(
-        compare_answer(place, rows, costs, given, shared),
-        output,
-        failed=not any(row.plan is not None and row.plan.verdict.speculate for row in rows.values()),
-    )
+    answer = compare_answer(place, rows, costs, given, shared)
+
+    def sheet() -> Any:
+        from ..render.figures.sheets import compare_sheet
+
+        return compare_sheet(answer, rows, given)
+
+    pays = any(row.plan is not None and row.plan.verdict.speculate for row in rows.values())
+    finish(answer, output, failed=not pays, plot=plot, sheet=sheet)
 
 
 def _own(entries: list[str], known: tuple[str, ...]) -> dict[str, Any]:

@@ -188,6 +188,14 @@ class Output(Group):
     strict: bool = flag("--strict", "Exit with 1 on 'do not speculate' and on a missing acceptance.")
 
 
+class Plot(Group):
+    """The answer as a picture."""
+
+    panel = Output.panel
+    plot: Text = text("--plot", "FILE", "Also draw it into FILE.svg, .png or .pdf (extra: plot).")
+    plot_theme: str = text("--plot-theme", "light|dark", "Colours of the picture. Default light.", default="light")
+
+
 class Pass(Group):
     """The pass that `roofline` looks at."""
 

@@ -1,10 +1,26 @@
 """specplan plan"""
 
+from typing import Any
+
 from .. import units
 from . import chances, goals, methods, pricing, scenes, values
 from .app import Command, new_app
-from .finish import finish
-from .options import Acceptance, Baseline, Device, Draft, Goal, Methods, More, Output, Shape, Target, Verify, command
+from .finish import check_plot, finish
+from .options import (
+    Acceptance,
+    Baseline,
+    Device,
+    Draft,
+    Goal,
+    Methods,
+    More,
+    Output,
+    Plot,
+    Shape,
+    Target,
+    Verify,
+    command,
+)
 
 app = new_app()
 
@@ -23,6 +39,7 @@ def plan(
     more: More,
     goal: Goal,
     output: Output,
+    plot: Plot,
 ) -> None:
     """Does speculation pay here, how much, and with which tree?
 
@@ -33,10 +50,11 @@ def plan(
     asks how often a burst is in time, --price-per-hour 2 what a million tokens costs.
     """
     from ..batch import schedule
-    from ..plan import Costs, Limits, Plan, shape_of
+    from ..plan import Costs, Limits, Plan, Shape, shape_of
     from ..plan import plan as make_plan
     from ..render.plan import plan_answer
 
+    check_plot(plot)
     batches = values.read("--batch", target.batch, units.parse_integers) or [1]
     target.batch = str(batches[0])
     place = scenes.scene(device, target)
@@ -62,9 +80,16 @@ def plan(
         return make_plan(likely, costs, limits, tie=tie, memory_of=pricing.memory_of(place, costs)), costs, limits
 
     answer, costs, limits = plan_at(place)
+    by_batch: dict[int, Shape] = {}
+
+    def plan_of(batch: int) -> Plan:
+        found = plan_at(place.at_batch(batch))[0]
+        by_batch[batch] = found.recommended or found.plain
+        return found
+
     stretches = None
     if len(batches) > 1 and likely is not None:
-        stretches = schedule(sorted(set(batches)), lambda batch: plan_at(place.at_batch(batch))[0])
+        stretches = schedule(sorted(set(batches)), plan_of)
         place.inputs["batch"] = batches
     if verify.verify_curve is None and answer.recommended is not None:
         scenes.say_of_attention(place, answer.recommended.width)
@@ -75,8 +100,12 @@ def plan(
     given = None if tree is None or likely is None else shape_of(tree, likely, costs)
     chances.warn_of_depth(place, tree, likely)
     scenes.refuse_if_strict(place, output)
-    finish(
-        plan_answer(place, answer, costs, limits, likely, stretches, extra, asked, given),
-        output,
-        failed=answer.verdict.speculate is not True,
-    )
+    shown = plan_answer(place, answer, costs, limits, likely, stretches, extra, asked, given)
+
+    def sheet() -> Any:
+        from ..render.figures.sheets import plan_sheet
+
+        free = name != "specinfer"
+        return plan_sheet(shown, place, answer, costs, limits, likely, by_batch, free=free)
+
+    finish(shown, output, failed=answer.verdict.speculate is not True, plot=plot, sheet=sheet)

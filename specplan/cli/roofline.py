@@ -1,9 +1,11 @@
 """specplan roofline"""
 
+from typing import Any
+
 from .. import units
 from ..errors import InputError
 from .app import Command, new_app
-from .options import Device, Output, Pass, Target, command
+from .options import Device, Output, Pass, Plot, Target, command
 
 app = new_app()
 
@@ -15,6 +17,7 @@ def roofline(
     target: Target,
     of: Pass,
     output: Output,
+    plot: Plot,
 ) -> None:
     """What bounds a pass: memory, compute, crossover, tokens per second.
 
@@ -25,8 +28,9 @@ def roofline(
     from ..render.roofline import roofline_answer
     from ..roofline import roofline_share, rooflines
     from . import scenes, values
-    from .finish import finish
+    from .finish import check_plot, finish
 
+    check_plot(plot)
     place = scenes.scene(device, target)
     place.require()
     widths = values.read("--width", of.width, units.parse_integers) or []
@@ -37,4 +41,11 @@ def roofline(
     rows = {time: rooflines(place.timer(time=time), widths, load=place.load) for time in scenes.TIMES}
     scenes.say_of_attention(place, max(widths))
     place.inputs["width"] = widths if len(widths) > 1 else widths[0]
-    finish(roofline_answer(place, rows, tpot_s=tpot_s, share=share), output)
+    answer = roofline_answer(place, rows, tpot_s=tpot_s, share=share)
+
+    def sheet() -> Any:
+        from ..render.figures.sheets import roofline_sheet
+
+        return roofline_sheet(answer, place, widths)
+
+    finish(answer, output, plot=plot, sheet=sheet)

@@ -1,10 +1,12 @@
 """specplan tree"""
 
+from typing import Any
+
 from .. import units
 from . import chances, pricing, scenes, values
 from .app import Command, new_app
-from .finish import finish
-from .options import Acceptance, Device, Draft, Mask, More, Output, Shape, Target, Verify, command
+from .finish import check_plot, finish
+from .options import Acceptance, Device, Draft, Mask, More, Output, Plot, Shape, Target, Verify, command
 
 app = new_app()
 TENTHS = [round(0.1 * i, 1) for i in range(1, 10)]
@@ -20,6 +22,7 @@ def tree(
     draft: Draft,
     verify: Verify,
     output: Output,
+    plot: Plot,
     shown: Mask,
     more: More,
 ) -> None:
@@ -32,6 +35,7 @@ def tree(
     """
     from ..render.tree import break_even_answer, sweep_answer, tree_answer
 
+    check_plot(plot)
     ps = values.read("--p", acceptance.p, units.parse_shares) if acceptance.p and _is_range(acceptance.p) else None
     likely = None if ps else chances.acceptance(acceptance, shape)
     known = bool(ps) or likely is not None
@@ -54,7 +58,13 @@ def tree(
         answer = sweep_answer(place, ps or TENTHS, limits, costs, given, decay=decay, known=known)
     else:
         answer = break_even_answer(place, limits, costs)
-    finish(answer, output, failed=not known)
+
+    def sheet() -> Any:
+        from ..render.figures.sheets import tree_sheet
+
+        return tree_sheet(answer, likely, limits, costs)
+
+    finish(answer, output, failed=not known, plot=plot, sheet=sheet)
 
 
 def _is_range(text: str) -> bool:

@@ -168,8 +168,8 @@ def to_json(value: Mapping[str, Any]) -> str:
     return json.dumps(plain(value), indent=2, ensure_ascii=False, allow_nan=False) + "\n"
 
 
-def write_whole(path: str, text: str) -> None:
-    """Write the file in one step: whole, or not at all.
+def write_whole(path: str, content: str | bytes) -> None:
+    """Write the file in one step: whole, or not at all; text as UTF-8.
 
     Raises  EnvironmentProblem with the system's reason.
     """
@@ -181,8 +181,8 @@ def write_whole(path: str, text: str) -> None:
             f"{path}: cannot write: {error.strerror}", hint="choose a folder that exists and is writable"
         ) from None
     try:
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
-            file.write(text)
+        with os.fdopen(handle, "wb") as file:
+            file.write(content.encode() if isinstance(content, str) else content)
         os.chmod(temporary, 0o666 & ~_umask())
         os.replace(temporary, target)
     except OSError as error:

@@ -1,0 +1,182 @@
+"""Which figures each verb shows."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+from ...compare import Row
+from ...plan import BreakEven, Costs, Limits, Plan, Shape, shape_of
+from ...roofline import Roofline, rooflines
+from ...tree import TokenTree
+from ...views import positions, rank_rows, rate_grid
+from ..output import Answer
+from .batch import draw_batch
+from .heat import draw_heat, draw_lengths
+from .methods import draw_break_even, draw_methods, methods_inches
+from .over_p import draw_over_p
+from .positions import draw_positions, draw_ranks
+from .roofline import draw_roofline
+from .sheet import Panel, Sheet
+from .stair import draw_stair
+from .tree import draw_tree, tree_inches
+
+# Widths that a stair shows at most, one by one; wider ones are thinned out.
+STAIR_WIDTHS = 2048
+KNEES = {"10 % slower": 0.1, "50 % slower": 0.5}
+
+
+def roofline_sheet(answer: Answer, place: Any, widths: Sequence[int]) -> Sheet:
+    """The roofline, and the stair of pass times."""
+    chosen = max(widths)
+    path = _paths(place, chosen)
+    last = max(chosen, round(1.5 * path["ideal"][0].crossover_width), 8)
+    shown = range(1, last + 1, -(-last // STAIR_WIDTHS))
+    load = replace(place.load, width=1)
+    times = {
+        name: dict(zip(shown, place.timer(time=name).table(load, [*shown, chosen]))) | _own(path[name], chosen)
+        for name in ("calibrated", "ideal")
+    }
+    stair = partial(
+        draw_stair,
+        seconds=dict(sorted(times["calibrated"].items())),
+        marked={"this pass": chosen},
+        ideal=dict(sorted(times["ideal"].items())),
+        limits=KNEES,
+    )
+    return Sheet(answer.verdict, [_roofline_panel(path, chosen), Panel(stair)])
+
+
+def _own(path: Sequence[Roofline], chosen: int) -> dict[int, float]:
+    return {r.width: r.pass_s for r in path if r.width == chosen}
+
+
+def _paths(place: Any, chosen: int) -> dict[str, Sequence[Roofline]]:
+    """Ideal and calibrated rooflines along the widths, the chosen one and the knee's among them."""
+    first = rooflines(place.timer(time="calibrated"), [1], load=place.load)[0]
+    knee = 1 if first.knee_10_tokens is None else max(1, round(first.knee_10_tokens / place.load.batch))
+    curve = place.timer(time="calibrated").curve(place.load)
+    last = max(chosen, 2 * knee, round(2 * first.crossover_width))
+    last = last if curve is None else min(last, curve.last)
+    spaced = {round(last ** (i / 48)) for i in range(49)}
+    widths = sorted({1, chosen, min(knee, last), *spaced})
+    return {name: rooflines(place.timer(time=name), widths, load=place.load) for name in ("ideal", "calibrated")}
+
+
+def _roofline_panel(path: Mapping[str, Sequence[Roofline]], chosen: int) -> Panel:
+    return Panel(partial(draw_roofline, ideal=path["ideal"], calibrated=path["calibrated"], chosen=chosen))
+
+
+def tree_sheet(answer: Answer, acceptance: Any | None, limits: Limits | None, costs: Costs | None) -> Sheet:
+    """The tree with its place on the stair and in the landscape; over a range of p, tree against chain."""
+    document = answer.document
+    if document["parents"] is None or acceptance is None:
+        return Sheet(answer.verdict, [_over_p(document)])
+    tree = TokenTree.from_parents(document["parents"], document["ranks"])
+    panels = [_tree_panel(tree, acceptance)] if tree.nodes else []
+    if costs is not None:
+        panels += [_stair_panel(costs, {"the tree": tree.width})]
+    if costs is not None and limits is not None:
+        shape = shape_of(tree, acceptance, costs)
+        panels += [_landscape(acceptance, limits, costs, document["candidates"], shape, None)]
+    return Sheet(answer.verdict, panels)
+
+
+def _over_p(document: Mapping[str, Any]) -> Panel:
+    if document["rows"]:
+        return Panel(partial(draw_over_p, rows=document["rows"]))
+    return _break_even_panel(document["break_even_table"])
+
+
+def plan_sheet(
+    answer: Answer,
+    place: Any,
+    plan: Plan,
+    costs: Costs,
+    limits: Limits,
+    acceptance: Any | None,
+    by_batch: Mapping[int, Shape],
+    *,
+    free: bool,
+) -> Sheet:
+    """Roofline, stair, tree, landscape, and speed-up by batch where several were asked for.
+
+    free   True where any tree within the limits may be drafted
+    """
+    shown = plan.recommended or plan.plain
+    timed = place.hardware is not None and place.model is not None
+    panels = [_roofline_panel(_paths(place, shown.width), shown.width)] if timed else []
+    panels.append(_stair_panel(costs, {"recommended" if shown.nodes else "plain decoding": shown.width}))
+    if plan.best is None:
+        return Sheet(answer.verdict, [*panels, _break_even_panel(plan.break_even_table)])
+    if shown.nodes:
+        panels.append(_tree_panel(TokenTree.from_parents(shown.parents, shown.ranks), acceptance))
+    if free:
+        rows = plan.best.candidates
+        panels.append(_landscape(acceptance, limits, costs, rows, plan.best.shape, plan.recommended))
+    if len(by_batch) > 1:
+        panels.append(Panel(partial(draw_batch, shapes=by_batch)))
+    return Sheet(answer.verdict, panels)
+
+
+def compare_sheet(answer: Answer, rows: Mapping[str, Row], given: Mapping[str, Any]) -> Sheet:
+    """The methods as bars, and the tree of the best; without an acceptance, what each needs to pay."""
+    planned = [row for row in rows.values() if row.shape is not None and row.plan is not None]
+    if not any(row.plan.recommended for row in planned if row.plan):
+        needed = [
+            (row.name, row.plan.break_even.p)
+            for row in planned
+            if row.plan is not None and row.plan.break_even is not None and row.plan.break_even.p is not None
+        ]
+        return Sheet(answer.verdict, [_needed_panel(needed, "Acceptance that each method needs")])
+    panels = [Panel(partial(draw_methods, rows=rows), wide=True, inches=methods_inches(len(planned)))]
+    best = answer.document["best"]
+    if best is not None:
+        shape = rows[best].shape
+        assert shape is not None
+        panels.append(_tree_panel(TokenTree.from_parents(shape.parents, shape.ranks), given[best], name=best))
+    return Sheet(answer.verdict, panels)
+
+
+def acceptance_sheet(answer: Answer, acceptance: Any) -> Sheet:
+    """Acceptance by position; by rank where siblings are known."""
+    panels = [Panel(partial(draw_positions, positions=positions(acceptance)))]
+    rows = rank_rows(acceptance)
+    if rows and max(map(len, rows)) > 1:
+        panels.append(Panel(partial(draw_ranks, rows=rows)))
+    return Sheet(answer.verdict, panels)
+
+
+# ---- panels that several verbs show
+
+
+def _tree_panel(tree: TokenTree, acceptance: Any, *, name: str | None = None) -> Panel:
+    draw = partial(draw_tree, tree=tree, reach=acceptance.reach(tree), name=name)
+    return Panel(draw, wide=tree.depth < tree.nodes, inches=tree_inches(tree))
+
+
+def _stair_panel(costs: Costs, marked: Mapping[str, int]) -> Panel:
+    seconds = dict(enumerate(costs.verify_s, 1))
+    return Panel(partial(draw_stair, seconds=seconds, marked=marked, limits=KNEES, relative=costs.relative))
+
+
+def _landscape(
+    acceptance: Any, limits: Limits, costs: Costs, candidates: Any, optimum: Shape, recommended: Shape | None
+) -> Panel:
+    """A heat map over nodes and levels; a curve over the nodes where only chains are looked at."""
+    if limits.children == 1 or not acceptance.siblings_known or not optimum.nodes or limits.depth == 1:
+        return Panel(partial(draw_lengths, candidates=candidates, optimum=optimum, recommended=recommended))
+    holding = [shape for shape in (optimum, recommended) if shape is not None]
+    grid = rate_grid(acceptance, limits, costs, holding=holding)
+    return Panel(partial(draw_heat, grid=grid, optimum=optimum, recommended=recommended))
+
+
+def _break_even_panel(table: Sequence[BreakEven]) -> Panel:
+    needed = [(f"chain of {row.nodes}", row.p) for row in table if row.p is not None]
+    return _needed_panel(needed, "Acceptance that chains need to pay")
+
+
+def _needed_panel(needed: Sequence[tuple[str, float]], label: str) -> Panel:
+    return Panel(partial(draw_break_even, needed=needed, label=label), inches=methods_inches(len(needed)))
