@@ -16,11 +16,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from .acceptance import Acceptance, ByDepth, DepthTable, Independent, Mixture
-from .families import best_uniform
+from .in_stack import best_uniform_tree, only
 from .memory import Memory
 from .methods import NEEDS, Method, Missing, Needs
-from .optimize import Candidate
-from .plan import Best, Costs, Limits, Plan, Shape, best_tree, plan, shape_of
+from .plan import Best, Costs, Limits, Plan, Shape, best_tree, plan
 from .tree import TokenTree
 
 # Ranks of a row that the union of several drafts is made of: what lies behind adds below 1e-4 at p 0.5 and up.
@@ -140,36 +139,8 @@ def search_of(method: Method) -> Callable[[Acceptance, Limits, Costs | None], Be
     """The search in the method's family."""
     if method.widths is not None:
         tree = TokenTree.full(list(method.widths))
-        return lambda acceptance, limits, costs: _only(tree, acceptance, limits, costs)
+        return lambda acceptance, limits, costs: only(tree, acceptance, limits, costs)
     return best_uniform_tree if method.family == "uniform" else best_tree
-
-
-def best_uniform_tree(acceptance: Acceptance, limits: Limits, costs: Costs | None) -> Best:
-    """The best tree with the same number of children on a whole level, plain decoding included.
-
-    Raises  Missing for an acceptance that has no rows by depth.
-    """
-    if not isinstance(acceptance, ByDepth):
-        raise Missing(f"no uniform tree from {acceptance.kind}", hint="give child probabilities by depth and rank")
-    given = {} if costs is None else costs.arguments()
-    return _only(best_uniform(acceptance, **limits.arguments(), **given), acceptance, limits, costs)
-
-
-def _only(tree: TokenTree, acceptance: Acceptance, limits: Limits, costs: Costs | None) -> Best:
-    """One tree, or plain decoding if that is faster."""
-    if tree.nodes > limits.nodes or tree.depth > limits.depth:
-        raise Missing(
-            f"the shape has {tree.nodes} nodes and {tree.depth} levels, allowed are {limits.nodes} and {limits.depth}",
-            hint="a larger --budget or --max-depth, or fewer children a step",
-        )
-    trees = {0: TokenTree.empty(), tree.nodes: tree}
-    shapes = {nodes: shape_of(found, acceptance, costs) for nodes, found in trees.items()}
-    best = max(shapes, key=lambda nodes: (shapes[nodes].speedup or shapes[nodes].tau, -nodes))
-    rows = [
-        Candidate(nodes, shape.depth, shape.tau, shape.round_s, shape.tokens_per_s, shape.speedup)
-        for nodes, shape in shapes.items()
-    ]
-    return Best(shapes[best], trees[best], "proved", 0.0, rows, trees.__getitem__)
 
 
 # ---- several drafts with marginal rates

@@ -98,11 +98,26 @@ class DraftTime:
     total_s: float | None
 
 
+@dataclass(frozen=True, slots=True)
+class Dynamic:
+    """Settings of an engine that builds the tree anew every round from draft scores.
+
+    steps   draft passes, and so levels at most
+    topk    nodes that a pass feeds, and children that each proposes
+    nodes   best proposed nodes that are verified, the root not counted
+    """
+
+    steps: int
+    topk: int
+    nodes: int
+
+
 @dataclass(frozen=True)
 class Shape:
     """A tree with what it yields and costs; keys as in contract.md. Times are null without costs.
 
     interpolated   True when the verification time lies between measured widths
+    dynamic        the settings that yield it where the engine builds the tree; then the tree is the one of one context
     """
 
     nodes: int
@@ -124,6 +139,11 @@ class Shape:
     tokens_per_s_per_sequence: float | None
     speedup: float | None
     interpolated: bool = False
+    dynamic: Dynamic | None = None
+
+    @property
+    def tree(self) -> TokenTree:
+        return TokenTree.from_parents(self.parents, self.ranks)
 
 
 def draft_pass_count(tree: TokenTree, costs: Costs | None) -> int:
@@ -193,6 +213,7 @@ class Best:
     optimality   "proved", or "gap" with `gap` the fraction that may be missing
     candidates   one row a node count from 0: exactly that many nodes
     tree_with    the tree of a row
+    shape_with   the shape of a row, where a tree alone does not say what its round costs
     """
 
     shape: Shape
@@ -201,6 +222,13 @@ class Best:
     gap: float
     candidates: Sequence[Candidate]
     tree_with: Callable[[int], TokenTree]
+    shape_with: Callable[[int], Shape] | None = None
+
+    def shape_at(self, nodes: int, acceptance: Acceptance, costs: Costs | None) -> Shape:
+        """The shape of a row."""
+        if self.shape_with is not None:
+            return self.shape_with(nodes)
+        return shape_of(self.tree_with(nodes), acceptance, costs)
 
 
 def best_tree(acceptance: Acceptance, limits: Limits, costs: Costs | None) -> Best:
@@ -331,7 +359,7 @@ def recommended(acceptance: Acceptance, best: Best, costs: Costs, tie: float) ->
         rows = [nodes for nodes in rows if nodes + 1 in costs.measured] or rows
     if not rows or rows[0] >= best.shape.nodes:
         return best.shape
-    return shape_of(best.tree_with(rows[0]), acceptance, costs)
+    return best.shape_at(rows[0], acceptance, costs)
 
 
 # ---- break-even
@@ -354,17 +382,20 @@ class BreakEven:
     depth: int
 
 
-def break_even(tree: TokenTree, costs: Costs) -> BreakEven:
+def break_even(tree: TokenTree, costs: Costs, *, round_s: float | None = None) -> BreakEven:
     """The break-even of one shape.
+
+    round_s   of its round, where the tree alone does not say it
 
     >>> from specplan.tree import TokenTree
     >>> round(break_even(TokenTree.chain(1), Costs(verify_s=[1.0, 1.2])).p, 6)
     0.2
     """
     at = evaluate(tree, Independent(0.5), **costs.arguments())
-    needed = at.round_s / costs.plain_s
+    took = at.round_s if round_s is None else round_s
+    needed = took / costs.plain_s
     p = _smallest(lambda q: costs.proposed * Independent(q).accepted(tree) + 1 >= needed)
-    return BreakEven(needed, p, at.round_s, tree.nodes, tree.depth)
+    return BreakEven(needed, p, took, tree.nodes, tree.depth)
 
 
 def _smallest(holds: Callable[[float], bool], *, steps: int = 100) -> float | None:
@@ -404,7 +435,10 @@ class Verdict:
 
 @dataclass(frozen=True)
 class Plan:
-    """The whole answer; keys as in contract.md."""
+    """The whole answer; keys as in contract.md.
+
+    legal   the best shape that a stack can run, where the plan is for one; `best` is the free optimum then
+    """
 
     verdict: Verdict
     break_even: BreakEven | None
@@ -415,6 +449,7 @@ class Plan:
     plain: Shape
     memory: Memory | None
     noise: float = 0.0
+    legal: Best | None = None
 
 
 def plan(
@@ -450,7 +485,7 @@ def plan(
     if spent is not None and not spent.fits:
         chosen = plain
     shown = chosen if chosen.nodes else _best_speculative(acceptance, best, costs) or chain
-    even = break_even(TokenTree.from_parents(shown.parents, shown.ranks), costs) if shown.nodes else None
+    even = break_even(shown.tree, costs, round_s=shown.round_s) if shown.nodes else None
     verdict = _verdict(chosen, shown, even, acceptance, spent)
     return Plan(verdict, even, table, best, chosen, chain, plain, spent, noise(acceptance, best))
 
@@ -480,7 +515,7 @@ def _best_speculative(acceptance: Acceptance, best: Best, costs: Costs) -> Shape
     if not rows:
         return None
     top = max(rows, key=lambda row: (row.speedup or 0.0, -row.nodes))
-    return shape_of(best.tree_with(top.nodes), acceptance, costs)
+    return best.shape_at(top.nodes, acceptance, costs)
 
 
 def _without_acceptance(
@@ -518,7 +553,7 @@ def _verdict(
 
 def _speedup_interval(chosen: Shape, acceptance: Acceptance) -> tuple[float, float] | None:
     """The interval of the speed-up that the counts behind the acceptance leave, 95 %."""
-    bounds = tau_interval(acceptance, TokenTree.from_parents(chosen.parents, chosen.ranks))
+    bounds = tau_interval(acceptance, chosen.tree)
     if bounds is None or chosen.speedup is None:
         return None
     return bounds.low / chosen.tau * chosen.speedup, bounds.high / chosen.tau * chosen.speedup

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from specplan.errors import InputError, SpecplanError
-from specplan.stacks.detect import LINES, read_any
+from specplan.stacks.detect import line_readers, read_any
 from specplan.stacks.reading import Series
 
 DIALECTS = Path(__file__).parent / "data" / "dialects"
@@ -95,7 +95,7 @@ def test_a_bad_text_is_refused_with_what_is_wrong(text, said):
 def test_the_wrong_file_names_the_dialects_that_were_tried():
     with pytest.raises(InputError) as error:
         read_any("nothing here\n" * 5, where="case")
-    assert all(name in error.value.hint for name in LINES)
+    assert all(name in error.value.hint for name in line_readers())
     with pytest.raises(InputError) as error:
         read_any('{"a": 1}', where="case")
     assert "Spec-Bench" in error.value.hint

@@ -13,7 +13,7 @@ from ..drift import Drift
 from ..explain import Ceiling, Moved
 from ..in_stack import Family
 from ..optimize import Candidate
-from ..plan import BreakEven, DraftTime, Verdict
+from ..plan import BreakEven, DraftTime, Dynamic, Verdict
 from ..price import Price
 from ..roofline import Roofline
 from ..simulate import Simulated
@@ -77,6 +77,7 @@ class ShapeKeys(TypedDict):
     tokens_per_s_per_sequence: float | None
     speedup: float | None
     interpolated: bool | None
+    dynamic: Dynamic | None
 
 
 class ComparisonKeys(TypedDict):

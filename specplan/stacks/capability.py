@@ -8,12 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..errors import InputError
+from ..plan import Dynamic
 from ..tree import TokenTree
 
-FAMILIES = ("static", "uniform", "dynamic", "chain")
+if TYPE_CHECKING:
+    from .prometheus import Page
+    from .reading import Asked, LineReader, Reading
+
+FAMILIES = ("static", "uniform", "dynamic", "chain", "none")
 SCHEDULES = ("ranges", "upper_keys", "lower_keys")
 
 
@@ -22,11 +27,14 @@ class Capability:
     """What the versions from `since` to `until` (both included, None: open) of a stack can run.
 
     family         static (any tree it is given), uniform (the same children on a whole level), dynamic (steps, topk and
-                   nodes, the tree is built anew every round) or chain
+                   nodes, the tree is built anew every round), chain, or none (nothing to set)
+    planned        the family that plans are made in, where the stack takes another one but it cannot pay
     methods        specplan's names of the ways of drafting
     root_counted   whether the stack's own number of tokens counts the root
     max_depth, max_nodes, min_depth   drafted levels and nodes, root not counted; None: no limit known
     max_rank       largest child rank, from 0; None: no limit known
+    pool           dynamic: nodes that topk k and depth d allow: square, k + (d-1) k^2, or linear, k d and at least d
+    max_topk       dynamic: largest topk; None: no limit known
     contiguous     whether the ranks below a parent have to be 0, 1, 2, ...
     expanding_first   whether, below a parent, children that have children have to come before those without
     order          what the order of the list has to be, in words; empty: none
@@ -49,8 +57,11 @@ class Capability:
     max_depth: int | None = None
     max_nodes: int | None = None
     max_rank: int | None = None
+    pool: str = "square"
+    max_topk: int | None = None
     contiguous: bool = True
     expanding_first: bool = False
+    planned: str | None = None
     order: str = ""
     schedule: str | None = None
     synthetic: bool = False
@@ -72,18 +83,21 @@ class Wanted:
     """What is to be exported, free of any stack's words.
 
     tree       the shape; a chain where the stack runs chains
-    dynamic    (steps, topk, nodes) where the stack builds the tree itself; nodes without the root
+    dynamic    steps, topk and nodes where the stack builds the tree itself; nodes without the root
     schedule   lengths by batch size, ascending and without gaps; () for one shape
     method     specplan's name of the way of drafting, None: not known
     draft      name or path of the draft model or head, as the user wrote it
     model      name or path of the target
     heads      heads of a Medusa-like draft
+    exit_layer layers that draft, where the target drafts for itself
+    n_predict  tokens that one pass of the checkpoint's own head predicts
     survival   at least i drafted tokens accepted, i = 1, 2, ...: for simulated acceptance; () where not known
     synthetic  whether the settings of simulated acceptance are wanted too
+    passes     (tokens in the pass, seconds), rising: the verification pass, for stacks that take its cost
     """
 
     tree: TokenTree
-    dynamic: tuple[int, int, int] | None = None
+    dynamic: Dynamic | None = None
     schedule: tuple[Scheduled, ...] = ()
     method: str | None = None
     draft: str | None = None
@@ -91,8 +105,23 @@ class Wanted:
     heads: int | None = None
     max_rank: int | None = None
     max_batch: int | None = None
+    exit_layer: int | None = None
+    n_predict: int | None = None
     survival: tuple[float, ...] = ()
     synthetic: bool = False
+    passes: tuple[tuple[int, float], ...] = ()
+
+    @property
+    def accepted(self) -> float | None:
+        """Expected accepted tokens of a round at full length, None where no acceptance is known."""
+        return sum(self.survival[: self.longest]) if self.survival else None
+
+    @property
+    def longest(self) -> int:
+        """Most levels that are drafted; 0 for plain decoding."""
+        if self.schedule:
+            return max(entry.k for entry in self.schedule)
+        return self.tree.depth if self.dynamic is None else self.dynamic.steps
 
 
 @dataclass(frozen=True)
@@ -102,12 +131,14 @@ class Export:
     settings   the stack's own names with underscores
     files      name -> content; bytes where the stack reads a binary file
     command    the line that starts the server or the run with it
+    environment   variables that go before it
     buffers    what the stack makes of a static tree (mask, position ids, retrieve rows, ...), to compare when debugging
     """
 
     settings: Mapping[str, Any]
     files: Mapping[str, str | bytes] = field(default_factory=dict)
     command: str = ""
+    environment: Mapping[str, str] = field(default_factory=dict)
     buffers: Mapping[str, Any] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
@@ -126,6 +157,11 @@ class Problem:
     text: str
 
 
+def no_rules(settings: Mapping[str, Any], capability: Capability, version: str) -> Sequence[Problem]:
+    """For a stack of whose settings no rules are known."""
+    return ()
+
+
 @dataclass(frozen=True)
 class Stack:
     """A serving stack.
@@ -134,6 +170,8 @@ class Stack:
     read           newest version whose source was read
     export         (wanted, capability, version) -> Export; raises InputError or NoForm
     check          (settings, capability, version) -> problems of hand-written settings
+    start          the command that serves a model without speculation, with {model}
+    pages, lines, jsons   readers of its numbers: of metrics pages, of logs by name, of JSON by name
     """
 
     name: str
@@ -141,8 +179,18 @@ class Stack:
     read: str
     capabilities: tuple[Capability, ...]
     export: Callable[[Wanted, Capability, str], Export]
-    check: Callable[[Mapping[str, Any], Capability, str], Sequence[Problem]]
+    check: Callable[[Mapping[str, Any], Capability, str], Sequence[Problem]] = no_rules
     aliases: tuple[str, ...] = ()
+    start: str = ""
+    pages: tuple[Callable[[Page, Asked], Reading | None], ...] = ()
+    lines: Mapping[str, Callable[[], LineReader]] = field(default_factory=dict)
+    jsons: Mapping[str, Callable[[Any], Reading | None]] = field(default_factory=dict)
+
+    def serve(self, model: str | None) -> str:
+        """The command that serves the model without speculation; "" where there is none."""
+        import shlex
+
+        return self.start.format(model="MODEL" if model is None else shlex.quote(model))
 
     def at(self, version: str | None = None) -> Capability:
         """The record of a version, the newest without one.
@@ -166,7 +214,7 @@ def number(version: str) -> tuple[int, ...]:
     """
     import re
 
-    match = re.fullmatch(r"v?(\d+(?:\.\d+)*)(?:[-.+]?[a-z].*)?", version.strip().casefold())
+    match = re.fullmatch(r"[vb]?(\d+(?:\.\d+)*)(?:[-.+]?[a-z].*)?", version.strip().casefold())
     if match is None:
         raise InputError(f"version {version[:30]!r} is not a version", hint="such as 0.33.0")
     return tuple(int(part) for part in match[1].split("."))

@@ -18,52 +18,41 @@ from ..acceptance import Acceptance
 from ..acceptance_files import DOCUMENT_KEYS, acceptance_from_csv, acceptance_from_document
 from ..errors import EnvironmentProblem, InputError
 from ..files import parse_json, parse_yaml
-from . import llamacpp, medusa, nvidia, others, sequoia, sglang, trtllm, vllm
+from . import lm_studio, medusa, nvidia, others, sequoia
 from .prometheus import PageReader
 from .reading import Asked, LineReader, Reading, to_acceptance
+from .registry import stacks
 
-PAGES = (
-    vllm.from_page,
-    llamacpp.from_page,
-    others.lmdeploy_page,
-    trtllm.from_page,
-    sglang.from_page,
-    others.tgi_page,
-    others.atom_page,
-)
-
-LINES: dict[str, Callable[[], LineReader]] = {
-    "metrics page": lambda: PageReader(PAGES),
-    "vLLM V1 log": vllm.V1Log,
-    "vLLM V0 log": vllm.V0Log,
-    "SGLang log": sglang.Log,
-    "llama.cpp server log": llamacpp.ServerLog,
-    "llama.cpp speculative log": llamacpp.ExampleLog,
-    "percentages": others.Percentages,
-}
-
-JSONS: dict[str, Callable[[Any], Reading | None]] = {
+# What belongs to no single stack; the stacks' own readers come from the registry.
+PROFILES: dict[str, Callable[[Any], Reading | None]] = {
     "speculation_profile.json": nvidia.speculation_profile,
     "acceptance_rate.json": nvidia.acceptance_rate,
-    "vllm bench serve": vllm.bench_serve,
-    "vLLM per-request numbers": vllm.per_request,
-    "SGLang meta_info": sglang.meta_info,
-    "SGLang server info": sglang.server_info,
-    "SGLang bench_speculative": sglang.bench_grid,
-    "SGLang bench_serving": sglang.bench_serving,
-    "TensorRT-LLM statistics": trtllm.iteration_stats,
-    "llama.cpp timings": llamacpp.timings,
-    "aiconfigurator": nvidia.aiconfigurator,
+}
+OTHERS: dict[str, Callable[[Any], Reading | None]] = {
     "Spec-Bench": others.spec_bench,
-    "EAGLE answers": others.eagle,
-    "LMDeploy spec_info": others.lmdeploy,
-    "MLC-LLM counts": others.mlc,
-    "ATOM mtp_stats": others.atom,
-    "LM Studio statistics": others.lm_studio,
+    "LM Studio statistics": lm_studio.statistics,
     "Medusa heads": medusa.head_accuracies,
     "Sequoia vector": sequoia.from_json,
     "histogram": others.bare_histogram,
 }
+
+
+def line_readers() -> dict[str, Callable[[], LineReader]]:
+    """What reads logs and metrics pages, by name."""
+    pages = [page for stack in stacks().values() for page in stack.pages]
+    found: dict[str, Callable[[], LineReader]] = {"metrics page": lambda: PageReader(pages)}
+    for stack in stacks().values():
+        found |= stack.lines
+    return found | {"percentages": others.Percentages}
+
+
+def json_readers() -> dict[str, Callable[[Any], Reading | None]]:
+    """What reads JSON, by name; the first that finds something is right, so the least particular come last."""
+    found = dict(PROFILES)
+    for stack in stacks().values():
+        found |= stack.jsons
+    return found | OTHERS
+
 
 # A line longer than this is no log line.
 LONGEST_LINE = 1_000_000
@@ -145,7 +134,7 @@ def _document(text: str, asked: Asked, where: str) -> Acceptance | None:
 def _from_mapping(data: Any, asked: Asked, where: str) -> Acceptance:
     if isinstance(data, dict) and _is_document(data):
         return acceptance_from_document(data, where=where)
-    for name, read in JSONS.items():
+    for name, read in json_readers().items():
         try:
             reading = read(data)
         except (TypeError, ValueError, KeyError, AttributeError, OverflowError) as error:
@@ -158,7 +147,7 @@ def _from_mapping(data: Any, asked: Asked, where: str) -> Acceptance:
     if isinstance(data, dict) and set(DOCUMENT_KEYS) & data.keys():
         return acceptance_from_document(data, where=where)
     keys = f" with the keys {', '.join(map(str, data))[:80]}" if isinstance(data, dict) and data else ""
-    raise InputError(f"{where}: data{keys} that says nothing of acceptance", hint=f"tried: {', '.join(JSONS)}")
+    raise InputError(f"{where}: data{keys} that says nothing of acceptance", hint=f"tried: {', '.join(json_readers())}")
 
 
 def _is_document(data: dict[str, Any]) -> bool:
@@ -186,7 +175,7 @@ def _json_lines(text: str, where: str) -> list[Any] | None:
 
 def _read_lines(lines: Iterable[str], asked: Asked, where: str, *, head: str) -> Acceptance:
     """One pass over the lines; each goes to the readers whose mark it holds."""
-    readers = {name: make() for name, make in LINES.items()}
+    readers = {name: make() for name, make in line_readers().items()}
     marks = [(mark, name, reader) for name, reader in readers.items() for mark in reader.marks]
     seen: dict[str, str] = {}
     for at, line in enumerate(lines, 1):
@@ -221,7 +210,7 @@ def _nothing(head: str, asked: Asked, where: str) -> Acceptance:
         return _from_mapping(parse_yaml(head, where=where), asked, where)
     raise InputError(
         f"{where}: nothing that says how much was accepted",
-        hint=f"tried: documents, tables, {', '.join(LINES)}; was speculation on, and its metrics?",
+        hint=f"tried: documents, tables, {', '.join(line_readers())}; was speculation on, and its metrics?",
     )
 
 

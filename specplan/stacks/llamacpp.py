@@ -1,4 +1,7 @@
-"""llama.cpp: timings of a response, server logs old and new, the log of the speculative example, metrics."""
+"""llama.cpp: chains; timings of a response, server logs old and new, the log of the speculative example, metrics.
+
+Source: common/arg.cpp, common/speculative.cpp @0c1e57098 (builds have no versions that are ordered by time alone).
+"""
 
 from __future__ import annotations
 
@@ -6,8 +9,10 @@ import re
 from typing import Any
 
 from ..errors import InputError
+from .capability import Capability, Export, Stack, Wanted
 from .prometheus import Page, read_counters
 from .reading import Asked, Reading, Series, number, objects_with, total
+from .writing import draft_missing, flags, named, simulated
 
 _RATE = "accepted over drafted is no probability: drafting may stop early, so that few tokens are drafted a round"
 _FROM_TOKENS = "every round emits one token beside the accepted ones: rounds = generated - accepted"
@@ -190,3 +195,56 @@ class ExampleLog:
             drafted=self.sums["n_drafted"],
             accepted=accepted,
         )
+
+
+# ---- what it can run
+
+METHODS = {
+    "chain": "draft-simple",
+    "eagle3": "draft-eagle3",
+    "mtp": "draft-mtp",
+    "dflash": "draft-dflash",
+    "dspark": "draft-dspark",
+    "ngram": "ngram-simple",
+}
+
+_RECORD = Capability(
+    "chain",
+    tuple(METHODS),
+    ("spec_type", "spec_draft_model", "spec_draft_n_max", "spec_draft_n_min", "spec_draft_p_min"),
+    "common/arg.cpp, common/speculative.cpp @0c1e57098",
+    synthetic=True,
+    note="--draft, --draft-max and --draft-min are removed; the tree of llama-speculative cannot be set",
+)
+
+
+def export(wanted: Wanted, capability: Capability, version: str) -> Export:
+    """Flags of the server. Drafting goes on at any confidence: p-min 0."""
+    settings: dict[str, Any] = {}
+    if wanted.method is not None:
+        settings["spec_type"] = METHODS[wanted.method]
+    if wanted.draft is not None and wanted.method != "ngram":
+        settings["spec_draft_model"] = wanted.draft
+    settings |= {"spec_draft_n_max": wanted.longest, "spec_draft_n_min": 0, "spec_draft_p_min": 0.0}
+    if wanted.synthetic:
+        settings["spec_synth_rates"] = ",".join(f"{rate:g}" for rate in simulated(wanted))
+    notes = ("p-min above 0 stops drafting where the draft is unsure: the length is an upper bound then",)
+    warnings = () if wanted.method in ("mtp", "ngram") else draft_missing(wanted)
+    if wanted.method is None:
+        warnings += ("the way of drafting is not known: --method chain, eagle3, mtp, ... sets --spec-type",)
+    command = f"llama-server -m {named(wanted.model, 'MODEL.gguf')} {flags(settings)}"
+    return Export(settings, command=command, notes=notes, warnings=warnings)
+
+
+STACK = Stack(
+    name="llamacpp",
+    title="llama.cpp",
+    read="0c1e57098",
+    capabilities=(_RECORD,),
+    export=export,
+    aliases=("llama.cpp", "llama-cpp", "llama_cpp"),
+    start="llama-server -m {model}",
+    pages=(from_page,),
+    lines={"llama.cpp server log": ServerLog, "llama.cpp speculative log": ExampleLog},
+    jsons={"llama.cpp timings": timings},
+)

@@ -74,19 +74,3 @@ def acceptance_rate(data: Any) -> Reading | None:
     mean = f"; Average_AL {average:g} is a mean over requests and not used" if average else ""
     return Reading("nvidia-acceptance-rate", f"tokens of every verification step, bonus token included{mean}",
                    histogram=counts)  # fmt: skip
-
-
-def aiconfigurator(data: Any) -> Reading | None:
-    """`nextn_accepted`: accepted drafted tokens a round, without the bonus token."""
-    found = next(objects_with(data, "nextn_accepted"), None)
-    if found is None:
-        return None
-    accepted = number(found, "nextn_accepted")
-    if accepted is None:
-        return None
-    return Reading(
-        "aiconfigurator",
-        "nextn_accepted leaves the bonus token out: tokens per round are one more",
-        tau=1.0 + accepted,
-        k=int(number(found, "nextn") or 0) or None,
-    )

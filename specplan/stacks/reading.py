@@ -10,6 +10,7 @@ JSON is a function from the parsed data to a Reading, or None where the data is 
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
@@ -434,3 +435,11 @@ def added(histograms: Sequence[Sequence[float]]) -> tuple[float, ...]:
     """Histograms added up."""
     longest = max((len(counts) for counts in histograms), default=0)
     return tuple(math.fsum(counts[j] for counts in histograms if j < len(counts)) for j in range(longest))
+
+
+def flat(given: Any) -> list[float]:
+    """Accepted lengths of a file, one level of nesting undone."""
+    values = list(itertools.chain.from_iterable(v if isinstance(v, list) else [v] for v in given))
+    if not all(type(value) in (int, float) for value in values):
+        raise InputError("accept_lengths holds something that is no number", hint="a list of numbers a question")
+    return [float(value) for value in values]

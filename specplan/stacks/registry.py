@@ -5,8 +5,8 @@ from __future__ import annotations
 import importlib
 import pkgutil
 from functools import cache
-from pathlib import Path
 
+from .. import stacks as package
 from ..errors import InputError, did_you_mean
 from .capability import Capability, Stack
 
@@ -15,7 +15,7 @@ from .capability import Capability, Stack
 def stacks() -> dict[str, Stack]:
     """Name -> stack, in alphabetical order."""
     found = []
-    for module in pkgutil.iter_modules([str(Path(__file__).parent)]):
+    for module in pkgutil.iter_modules(package.__path__):
         stack = getattr(importlib.import_module(f".{module.name}", __package__), "STACK", None)
         found += [stack] if isinstance(stack, Stack) else []
     return {stack.name: stack for stack in sorted(found, key=lambda stack: stack.name)}

@@ -1,14 +1,21 @@
-"""SGLang: log lines in both definitions of the rate, metrics, responses, server info, benchmark files."""
+"""SGLang: trees built anew every round, or chains with lengths by batch size; its logs, metrics and benchmark files.
+
+Source: srt/arg_groups/speculative_hook.py, srt/speculative/adaptive_spec_params.py and dspark_sps.py of 0.5.23.
+"""
 
 from __future__ import annotations
 
+import json
 import math
 import re
 from typing import Any
 
-from ..errors import InputError
+from ..errors import DoesNotFit, InputError
+from ..plan import Dynamic
+from .capability import Capability, Export, Stack, Wanted
 from .prometheus import Page
 from .reading import Asked, Reading, Series, added, histogram, number, objects_with, total
+from .writing import draft_missing, flags, merged, simulated_length
 
 _LENGTH = "the accept length includes the bonus token"
 
@@ -195,3 +202,169 @@ def _grid_length(row: Any) -> float | None:
     lengths = [number(entry, "accept_length") for entry in row.get("metrics") or [] if isinstance(entry, dict)]
     known = [value for value in lengths if value]
     return math.fsum(known) / len(known) if known else None
+
+
+# ---- what it can run
+
+METHODS = {
+    "chain": "STANDALONE",
+    "eagle": "EAGLE",
+    "eagle3": "EAGLE3",
+    "mtp": "NEXTN",
+    "ngram": "NGRAM",
+    "dflash": "DFLASH",
+    "dspark": "DSPARK",
+}
+# Unless it is set, the server takes no more requests than this at a time.
+DEFAULT_REQUESTS = 48
+# NGRAM: the most branches of its search.
+MOST_BRANCHES = 10
+
+_RECORD = Capability(
+    "dynamic",
+    tuple(METHODS),
+    (
+        "speculative_algorithm",
+        "speculative_draft_model_path",
+        "speculative_num_steps",
+        "speculative_eagle_topk",
+        "speculative_num_draft_tokens",
+        "max_running_requests",
+        "speculative_adaptive_config",
+    ),
+    "srt/arg_groups/speculative_hook.py, srt/speculative/adaptive_spec_params.py @0.5.23",
+    root_counted=True,
+    schedule="lower_keys",
+    synthetic=True,
+    cost="topk above 1 draws the tree's mask on the device every round",
+    note="lengths by batch size: topk 1 with EAGLE, EAGLE3 or NEXTN alone",
+)
+
+
+def export(wanted: Wanted, capability: Capability, version: str) -> Export:
+    """All three numbers, the most running requests, and the file of lengths by batch size where there are any."""
+    at = wanted.dynamic or Dynamic(wanted.longest, 1, wanted.longest)
+    settings: dict[str, Any] = {}
+    if wanted.method is not None:
+        settings["speculative_algorithm"] = METHODS[wanted.method]
+    if wanted.draft is not None and wanted.method != "ngram":
+        settings["speculative_draft_model_path"] = wanted.draft
+    settings |= _numbers(at, wanted.method)
+    notes, files = _notes(at, wanted.method), {}
+    if wanted.schedule:
+        settings["speculative_adaptive"] = True
+        settings["speculative_adaptive_config"] = "adaptive.json"
+        files["adaptive.json"] = json.dumps(adaptive_config(wanted), indent=2) + "\n"
+        notes += _adaptive_notes(wanted)
+    if wanted.method == "dspark" and wanted.passes:
+        settings["speculative_dspark_sps_table_path"] = "sps_table.json"
+        files["sps_table.json"] = json.dumps(cost_table(wanted.passes)) + "\n"
+        notes.append("the cost table is read with SGLANG_RAGGED_VERIFY_MODE=compact; it holds for the plan's context")
+    settings["max_running_requests"] = max(_largest_batch(wanted), DEFAULT_REQUESTS)
+    if wanted.max_batch is not None:
+        settings["max_running_requests"] = max(wanted.max_batch, 1)
+    warnings = () if wanted.method in ("mtp", "ngram") else draft_missing(wanted)
+    if wanted.method is None:
+        warnings += ("the way of drafting is not known: --method eagle3 names the algorithm",)
+    model = "MODEL" if wanted.model is None else wanted.model
+    command = f"python -m sglang.launch_server {flags({'model_path': model, **settings})}"
+    return Export(settings, files, command, _environment(wanted), notes=tuple(notes), warnings=warnings)
+
+
+def _numbers(at: Dynamic, method: str | None) -> dict[str, int]:
+    """Steps, topk and draft tokens; the root is a draft token here."""
+    if method in ("dflash", "dspark"):
+        # One pass drafts the block; steps and topk are forced to 1.
+        block = {"speculative_num_steps": 1, "speculative_eagle_topk": 1, "speculative_num_draft_tokens": at.nodes + 1}
+        return block if method == "dflash" else {**block, "speculative_dspark_block_size": at.nodes}
+    numbers = {
+        "speculative_num_steps": at.steps,
+        "speculative_eagle_topk": at.topk,
+        "speculative_num_draft_tokens": at.nodes + 1,
+    }
+    if method != "ngram":
+        return numbers
+    if at.topk > MOST_BRANCHES:
+        raise DoesNotFit(f"sglang: NGRAM searches at most {MOST_BRANCHES} branches, not {at.topk}")
+    return {**numbers, "speculative_ngram_max_bfs_breadth": at.topk}
+
+
+def _notes(at: Dynamic, method: str | None) -> list[str]:
+    if at.topk > 1 and method in ("dflash", "dspark"):
+        raise DoesNotFit(f"sglang: {METHODS[method]} drafts chains, topk {at.topk} has no form in it")
+    if at.topk == 1:
+        return []
+    backends = "flashinfer" if method == "ngram" else "flashinfer, fa3 or triton"
+    notes = [f"topk above 1 with a page size above 1 needs the attention backend {backends}"]
+    if at.nodes + 1 > 32:
+        notes.append("the bit-packed mask holds 32 tokens; wider trees use the full mask")
+    return notes
+
+
+def adaptive_config(wanted: Wanted) -> dict[str, dict[str, list[int]]]:
+    """Lengths by batch size: a key is the smallest batch of its range; one candidate is a fixed length."""
+    if wanted.method not in (None, "eagle", "eagle3", "mtp"):
+        raise DoesNotFit(
+            f"sglang: lengths by batch size are not for {METHODS[wanted.method]}",
+            hint="EAGLE, EAGLE3 and NEXTN have them",
+        )
+    return {str(entry.first): {"candidate_steps": [entry.k]} for entry in merged(wanted.schedule)}
+
+
+def _adaptive_notes(wanted: Wanted) -> list[str]:
+    ends = ", ".join(str(entry.last) for entry in merged(wanted.schedule)[:-1])
+    return [
+        f"batches are padded up to a CUDA graph size before their range is looked up: have graphs of {ends}",
+        "lengths by batch size are switched off under attention DP, two-batch overlap and PD multiplexing",
+    ]
+
+
+def cost_table(passes: Any) -> dict[str, Any]:
+    """DSPARK's table: steps per second by tokens in the pass, which never rise.
+
+    Between two entries the one below holds, so every width of the plan is an entry.
+
+    >>> cost_table([(1, 0.01), (2, 0.0125)])["sample_steps_per_sec"]
+    [100.0, 80.0]
+    """
+    rates: list[float] = []
+    for _, seconds in passes:
+        rates.append(min(1 / seconds, rates[-1] if rates else math.inf))
+    tokens = [count for count, _ in passes]
+    return {
+        "sample_batch_tokens": tokens,
+        "sample_steps_per_sec": [float(f"{rate:.6g}") for rate in rates],
+        "max_batch_tokens": tokens[-1],
+    }
+
+
+def _largest_batch(wanted: Wanted) -> int:
+    return wanted.schedule[-1].last if wanted.schedule else 0
+
+
+def _environment(wanted: Wanted) -> dict[str, str]:
+    if not wanted.synthetic:
+        return {}
+    return {
+        "SGLANG_SIMULATE_ACC_LEN": str(simulated_length(wanted)),
+        "SGLANG_SIMULATE_ACC_METHOD": "match-expected",
+        "SGLANG_SIMULATE_ACC_TOKEN_MODE": "real-draft-token",
+    }
+
+
+STACK = Stack(
+    name="sglang",
+    title="SGLang",
+    read="0.5.23",
+    capabilities=(_RECORD,),
+    export=export,
+    start="python -m sglang.launch_server --model-path {model}",
+    pages=(from_page,),
+    lines={"SGLang log": Log},
+    jsons={
+        "SGLang meta_info": meta_info,
+        "SGLang server info": server_info,
+        "SGLang bench_speculative": bench_grid,
+        "SGLang bench_serving": bench_serving,
+    },
+)

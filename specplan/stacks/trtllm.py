@@ -1,11 +1,18 @@
-"""TensorRT-LLM: iteration statistics (JSON) and metrics."""
+"""TensorRT-LLM: chains with lengths by batch size, or trees built anew every round; its statistics and metrics.
+
+Source: tensorrt_llm/llmapi/llm_args.py of 1.4.
+"""
 
 from __future__ import annotations
 
 from typing import Any
 
+from ..errors import DoesNotFit
+from ..plan import Dynamic
+from .capability import Capability, Export, Stack, Wanted
 from .prometheus import Page, positions
 from .reading import Asked, Reading, number, objects_with, total
+from .writing import draft_missing, merged, named, simulated_length
 
 
 def iteration_stats(data: Any) -> Reading | None:
@@ -47,3 +54,110 @@ def from_page(page: Page, asked: Asked) -> Reading | None:
     if length is None:
         return None
     return Reading("trtllm-metrics", "a gauge of the mean length, bonus token included: no interval", tau=length)
+
+
+# ---- what it can run
+
+METHODS = {
+    "chain": "DraftTarget",
+    "eagle": "Eagle3",
+    "eagle3": "Eagle3",
+    "mtp": "MTP",
+    "ngram": "NGram",
+    "dflash": "DFlash",
+    "dspark": "DSpark",
+}
+WITH_TREES = ("eagle", "eagle3", "mtp")
+
+_DYNAMIC = Capability(
+    "dynamic",
+    tuple(METHODS),
+    (
+        "decoding_type",
+        "speculative_model",
+        "max_draft_len",
+        "use_dynamic_tree",
+        "dynamic_tree_max_topK",
+        "max_total_draft_tokens",
+        "draft_len_schedule",
+    ),
+    "tensorrt_llm/llmapi/llm_args.py @1.4",
+    since="1.4",
+    pool="linear",
+    schedule="upper_keys",
+    synthetic=True,
+    note="trees with Eagle3 and MTP; not with sliding windows, MLA or grammars (TensorRT-LLM#18892)",
+)
+
+
+def export(wanted: Wanted, capability: Capability, version: str) -> Export:
+    """The `speculative_config` of the --config file."""
+    at = wanted.dynamic or Dynamic(wanted.longest, 1, wanted.longest)
+    settings: dict[str, Any] = {}
+    if wanted.method is not None:
+        settings["decoding_type"] = METHODS[wanted.method]
+    settings["max_draft_len"] = at.steps
+    if wanted.draft is not None and wanted.method != "ngram":
+        settings["speculative_model"] = wanted.draft
+    notes: list[str] = []
+    if at.topk > 1:
+        if wanted.method not in (None, *WITH_TREES):
+            raise DoesNotFit(
+                f"trtllm {version}: {METHODS[wanted.method]} drafts chains, topk {at.topk} has no form in it"
+            )
+        settings |= {
+            "use_dynamic_tree": True,
+            "dynamic_tree_max_topK": at.topk,
+            "max_total_draft_tokens": at.nodes,
+        }
+        notes.append("trees are refused with sliding windows and MLA, and break grammar-guided decoding")
+    if wanted.schedule:
+        settings["draft_len_schedule"] = draft_len_schedule(wanted)
+        notes.append(
+            f"above batch {max(settings['draft_len_schedule'])} speculation is off; max_concurrency must be unset"
+        )
+    if wanted.method == "mtp":
+        notes.append("a length above num_nextn_predict_layers is cut to it, unless one MTP layer is run repeatedly")
+    warnings = () if wanted.method in ("mtp", "ngram") else draft_missing(wanted)
+    environment = {}
+    if wanted.synthetic:
+        accepted = round(simulated_length(wanted) - 1, 4)
+        environment["TLLM_SPEC_DECODE_FORCE_NUM_ACCEPTED_TOKENS"] = str(accepted)
+        notes.append("forced acceptance counts without the bonus token; older versions take whole numbers alone")
+    command = f"trtllm-serve {named(wanted.model, 'MODEL')} --config config.yaml"
+    return Export(
+        settings, {"config.yaml": _yaml(settings)}, command, environment, notes=tuple(notes), warnings=warnings
+    )
+
+
+def draft_len_schedule(wanted: Wanted) -> dict[int, int]:
+    """Largest batch -> length; above the last key it is off, so that a tail of 0 is left out."""
+    ranges = list(merged(wanted.schedule, wanted.max_batch))
+    while ranges and not ranges[-1].k:
+        ranges.pop()
+    if ranges[0].k != wanted.longest:
+        raise DoesNotFit(
+            f"trtllm: the smallest batches draft {ranges[0].k} tokens, later ones {wanted.longest}; "
+            "the first length has to be max_draft_len, the largest",
+            hint="--lower cuts the later lengths to the first",
+        )
+    return {entry.last: entry.k for entry in ranges}
+
+
+def _yaml(settings: dict[str, Any]) -> str:
+    import yaml
+
+    return str(yaml.safe_dump({"speculative_config": settings}, sort_keys=False))
+
+
+STACK = Stack(
+    name="trtllm",
+    title="TensorRT-LLM",
+    read="1.4",
+    capabilities=(_DYNAMIC,),
+    export=export,
+    aliases=("tensorrt-llm", "tensorrt_llm"),
+    start="trtllm-serve {model}",
+    pages=(from_page,),
+    jsons={"TensorRT-LLM statistics": iteration_stats},
+)

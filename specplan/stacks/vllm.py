@@ -1,14 +1,21 @@
-"""vLLM: V1 metrics page, V1 and V0 log lines, `vllm bench serve`, per-request numbers."""
+"""vLLM: chains with lengths by batch size; its metrics page, log lines, `vllm bench serve` and per-request numbers.
+
+Source: vllm/config/speculative.py and vllm/v1/spec_decode/dynamic/utils.py of 0.33.0.
+"""
 
 from __future__ import annotations
 
+import json
 import re
+import shlex
 from collections.abc import Mapping
 from typing import Any
 
-from ..errors import InputError
+from ..errors import DoesNotFit, InputError
+from .capability import Capability, Export, Stack, Wanted
 from .prometheus import Page, read_counters
 from .reading import Asked, Reading, Series, added, histogram, number, objects_with, total
+from .writing import draft_missing, merged, named, simulated
 
 _MARGINAL = (
     "the rate of a position is the share of rounds in which it and all before it were accepted (survival); their sum "
@@ -195,3 +202,97 @@ def per_request(data: Any) -> Reading | None:
         k=int(max((number(entry, "num_spec_tokens") or 0 for entry in found), default=0)) or None,
         histogram=added(counts) if len(counts) == len(found) else (),
     )
+
+
+# ---- what it can run
+
+METHODS = {
+    "chain": "draft_model",
+    "eagle": "eagle",
+    "eagle3": "eagle3",
+    "mtp": "mtp",
+    "ngram": "ngram",
+    "dflash": "dflash",
+    "dspark": "dspark",
+}
+_SETTINGS = ("method", "model", "num_speculative_tokens", "num_speculative_tokens_per_batch_size")
+_SINCE_SCHEDULES = Capability(
+    "chain",
+    tuple(METHODS),
+    _SETTINGS,
+    "vllm/config/speculative.py, vllm/v1/spec_decode/dynamic/utils.py @0.33.0",
+    since="0.21.1",
+    schedule="ranges",
+    synthetic=True,
+    note="a length above num_speculative_tokens is cut silently; the last range holds for all larger batches",
+)
+_CHAINS = Capability(
+    "chain",
+    tuple(METHODS),
+    _SETTINGS[:3],
+    "vllm/config/speculative.py @0.21.0",
+    since="0.21",
+    until="0.21.0",
+    note="token trees are gone, lengths by batch size not there yet",
+)
+
+
+def export(wanted: Wanted, capability: Capability, version: str) -> Export:
+    """The JSON of --speculative-config, one length or lengths by batch size."""
+    k = wanted.longest
+    _refuse_odd_length(k, wanted.n_predict)
+    settings: dict[str, Any] = {}
+    if wanted.method is not None:
+        settings["method"] = METHODS[wanted.method]
+    if wanted.draft is not None and wanted.method != "ngram":
+        settings["model"] = wanted.draft
+    settings["num_speculative_tokens"] = k
+    notes: list[str] = []
+    if wanted.schedule:
+        ranges = merged(wanted.schedule, wanted.max_batch)
+        settings["num_speculative_tokens_per_batch_size"] = [[entry.first, entry.last, entry.k] for entry in ranges]
+        notes += _schedule_notes(wanted, ranges[-1].last, ranges[-1].k, any(entry.k == 0 for entry in ranges))
+    if wanted.synthetic:
+        settings["rejection_sample_method"] = "synthetic"
+        settings["synthetic_acceptance_rates"] = list(simulated(wanted))
+    if wanted.method == "mtp" and k > 1 and wanted.n_predict is None:
+        notes.append("vLLM refuses a length above the checkpoint's n_predict that is no multiple of it (--n-predict N)")
+    config = json.dumps(settings, separators=(",", ":"))
+    command = f"vllm serve {named(wanted.model, 'MODEL')} --speculative-config {shlex.quote(config)}"
+    warnings = () if wanted.method in ("mtp", "ngram") else draft_missing(wanted)
+    files = {"speculative_config.json": json.dumps(settings) + "\n"}
+    return Export(settings, files, command, notes=tuple(notes), warnings=warnings)
+
+
+def _refuse_odd_length(k: int, n_predict: int | None) -> None:
+    if n_predict is not None and k > n_predict and k % n_predict:
+        raise DoesNotFit(
+            f"vllm: {k} tokens are more than the head's n_predict {n_predict} and no multiple of it",
+            hint=f"{k - k % n_predict} or {k + n_predict - k % n_predict} tokens",
+        )
+
+
+def _schedule_notes(wanted: Wanted, last: int, tail: int, pauses: bool) -> list[str]:
+    notes = ["batches are counted in scheduled requests, prefills included (vllm#49548); off under data parallelism"]
+    if tail:
+        notes.append(
+            f"above batch {last} vLLM goes on with {tail} tokens: --max-batch says how far the last range goes"
+        )
+    if pauses:
+        notes.append("length 0: throughput may drop around that border (vllm#49548)")
+    if wanted.method == "mtp":
+        notes.append("with MTP and full CUDA graphs lengths by batch size crash in some versions (vllm#48494)")
+    return notes
+
+
+STACK = Stack(
+    name="vllm",
+    title="vLLM",
+    read="0.33.0",
+    capabilities=(_SINCE_SCHEDULES, _CHAINS),
+    export=export,
+    start="vllm serve {model}",
+    pages=(from_page,),
+    lines={"vLLM V1 log": V1Log, "vLLM V0 log": V0Log},
+    jsons={"vllm bench serve": bench_serve, "vLLM per-request numbers": per_request},
+)

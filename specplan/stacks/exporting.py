@@ -1,0 +1,119 @@
+"""What a stack reads for a shape: the checks that all stacks share, then the stack's own exporter."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from ..errors import DoesNotFit, InputError
+from ..plan import Dynamic
+from ..tree import TokenTree
+from .capability import Capability, Export, Scheduled, Stack, Wanted
+from .limits import require_within
+
+# Ways of drafting with a draft model; a stack that takes one takes its chains, whatever tree the method grows.
+DRAFT_MODEL = ("chain", "sequoia", "specinfer")
+
+
+def export_to(stack: Stack, capability: Capability, version: str, wanted: Wanted) -> Export:
+    """What the stack reads for `wanted`.
+
+    Raises  DoesNotFit, naming the constraint, for a shape, a method or a schedule that has no form in it.
+    """
+    name = f"{stack.name} {version}"
+    if capability.family == "none":
+        raise DoesNotFit(f"{name}: {capability.note}", hint="specplan stacks lists what the others take")
+    wanted = replace(wanted, method=_method(name, capability, wanted.method))
+    if wanted.schedule:
+        wanted = _scheduled(name, capability, wanted)
+    elif wanted.dynamic is not None:
+        wanted = _built_by_the_engine(name, capability, wanted)
+    elif wanted.tree.nodes:
+        require_within(name, wanted.tree, capability, heads=wanted.heads, max_rank=wanted.max_rank)
+        wanted = _as_settings(name, capability, wanted)
+    if not wanted.longest:
+        return Export({}, command=stack.serve(wanted.model), notes=("plain decoding: no speculative setting",))
+    return stack.export(wanted, capability, version)
+
+
+def _method(name: str, capability: Capability, method: str | None) -> str | None:
+    if method is None or method in capability.methods:
+        return method
+    if method in DRAFT_MODEL and "chain" in capability.methods:
+        return "chain"
+    raise DoesNotFit(f"{name} does not draft by {method}", hint=f"it takes {', '.join(capability.methods)}")
+
+
+def _scheduled(name: str, capability: Capability, wanted: Wanted) -> Wanted:
+    """Lengths by batch size; one length is no schedule."""
+    check_schedule(wanted.schedule)
+    if wanted.dynamic is not None and wanted.dynamic.topk > 1:
+        raise DoesNotFit(f"{name}: lengths by batch size are of chains, the shape has topk {wanted.dynamic.topk}")
+    longest = max(entry.k for entry in wanted.schedule)
+    if longest:
+        require_within(name, TokenTree.chain(longest), capability, heads=wanted.heads)
+    wanted = replace(wanted, tree=TokenTree.chain(longest), dynamic=None)
+    if len({entry.k for entry in wanted.schedule}) == 1:
+        return _as_settings(name, capability, replace(wanted, schedule=()))
+    if capability.schedule is None:
+        ks = ", ".join(str(entry.k) for entry in wanted.schedule)
+        raise DoesNotFit(f"{name} has one length for all batches, not {ks}", hint="--lower takes the first range's")
+    return wanted
+
+
+def check_schedule(schedule: tuple[Scheduled, ...]) -> None:
+    """Raises InputError unless the ranges begin at 1, rise and leave no gap."""
+    expected = 1
+    for entry in schedule:
+        if entry.first != expected or entry.last < entry.first or entry.k < 0:
+            raise InputError(
+                f"range {entry.first}-{entry.last}: batch {expected} comes next",
+                hint="ranges begin at 1, rise and leave no gap: 1-4:4,5-16:2,17-512:0",
+            )
+        expected = entry.last + 1
+
+
+def _as_settings(name: str, capability: Capability, wanted: Wanted) -> Wanted:
+    """The settings of an engine that builds the tree; of a given tree, only a chain is one of its trees for sure."""
+    if capability.family != "dynamic" or not wanted.tree.nodes:
+        return wanted
+    if wanted.tree.nodes > wanted.tree.depth:
+        raise DoesNotFit(
+            f"{name} builds the tree anew every round: a fixed tree has no form in it",
+            hint="specplan plan --stack NAME finds the best steps, topk and nodes; --lower takes the nearest ones",
+        )
+    return replace(wanted, dynamic=Dynamic(wanted.tree.depth, 1, wanted.tree.nodes))
+
+
+def _built_by_the_engine(name: str, capability: Capability, wanted: Wanted) -> Wanted:
+    """Settings as another kind of engine takes them, or refused."""
+    at = wanted.dynamic
+    assert at is not None
+    if capability.family != "dynamic":
+        tree = TokenTree.chain(at.steps) if at.topk == 1 else wanted.tree
+        require_within(name, tree, capability, heads=wanted.heads, max_rank=wanted.max_rank)
+        return replace(wanted, tree=tree, dynamic=None)
+    if capability.max_depth is not None and at.steps > capability.max_depth:
+        raise DoesNotFit(f"{name}: {at.steps} steps; at most {capability.max_depth} can be run")
+    if capability.max_topk is not None and at.topk > capability.max_topk:
+        raise DoesNotFit(f"{name}: topk {at.topk}; at most {capability.max_topk} can be run")
+    if capability.max_nodes is not None and at.nodes > capability.max_nodes:
+        raise DoesNotFit(f"{name}: {at.nodes} nodes; at most {capability.max_nodes} can be run, the root not counted")
+    most = pool_size(capability.pool, at)
+    if at.nodes > most:
+        how = "topk * steps" if capability.pool == "linear" else "topk + (steps - 1) topk^2"
+        raise DoesNotFit(
+            f"{name}: {at.nodes} nodes out of {how} = {most} (steps {at.steps}, topk {at.topk}, root not counted)",
+            hint="fewer nodes, or more steps or topk; --lower takes the best that fits",
+        )
+    if at.nodes < at.steps and capability.pool == "linear":
+        raise DoesNotFit(f"{name}: {at.nodes} nodes for {at.steps} steps; at least one node a step is needed")
+    return wanted
+
+
+def pool_size(pool: str, at: Dynamic) -> int:
+    """Nodes that these settings propose at most.
+
+    >>> pool_size("square", Dynamic(2, 2, 5)), pool_size("linear", Dynamic(2, 2, 5))
+    (6, 4)
+    """
+    return at.topk * at.steps if pool == "linear" else at.topk + (at.steps - 1) * at.topk**2

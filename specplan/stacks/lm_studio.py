@@ -1,0 +1,25 @@
+"""LM Studio: prediction statistics."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..errors import InputError
+from .reading import Reading, objects_with, total
+
+
+def statistics(data: Any) -> Reading | None:
+    """LM Studio's prediction statistics, which hold counts."""
+    found = list(objects_with(data, "acceptedDraftTokensCount", "predictedTokensCount"))
+    if not found:
+        return None
+    accepted, generated = total(found, "acceptedDraftTokensCount"), total(found, "predictedTokensCount")
+    if accepted is None or generated is None or accepted >= generated:
+        raise InputError("as many tokens accepted as generated", hint="every round emits one token of its own")
+    return Reading(
+        "lm-studio-stats",
+        "every round emits one token beside the accepted ones: rounds = generated - accepted",
+        rounds=generated - accepted,
+        accepted=accepted,
+        drafted=total(found, "totalDraftTokensCount"),
+    )

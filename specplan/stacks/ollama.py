@@ -1,0 +1,27 @@
+"""Ollama: a draft can be named in the Modelfile, its length cannot be set.
+
+Source: ollama/ollama pull request 15980 (Modelfile DRAFT), issue 5800.
+"""
+
+from __future__ import annotations
+
+from ..errors import DoesNotFit
+from .capability import Capability, Export, Stack, Wanted
+
+_RECORD = Capability(
+    "none",
+    ("mtp",),
+    (),
+    "ollama/ollama, pull request 15980",
+    note="no length and no tree can be set; DRAFT in the Modelfile names a draft, that is all",
+)
+
+
+def export(wanted: Wanted, capability: Capability, version: str) -> Export:
+    """There is nothing to write."""
+    raise DoesNotFit(f"ollama: {capability.note}")
+
+
+STACK = Stack(
+    name="ollama", title="Ollama", read="2026-09", capabilities=(_RECORD,), export=export, start="ollama run {model}"
+)

@@ -1,0 +1,55 @@
+"""Text Generation Inference: chains of Medusa heads or n-grams; metrics page.
+
+Source: launcher/src/main.rs, router/src/server.rs.
+"""
+
+from __future__ import annotations
+
+from .capability import Capability, Export, Stack, Wanted
+from .prometheus import Page
+from .reading import Asked, Reading
+from .writing import named
+
+
+def from_page(page: Page, asked: Asked) -> Reading | None:
+    """`tgi_request_skipped_tokens`: tokens of a step beyond the first."""
+    steps = page.total("tgi_request_skipped_tokens_count")
+    skipped = page.total("tgi_request_skipped_tokens_sum")
+    if steps is None or skipped is None:
+        return None
+    return Reading(
+        "tgi-metrics",
+        "tokens of a step beyond the first, over all steps, those without a draft included",
+        rounds=steps,
+        accepted=skipped,
+    )
+
+
+# ---- what it can run
+
+_RECORD = Capability(
+    "chain",
+    ("medusa", "ngram"),
+    ("speculate",),
+    "launcher/src/main.rs",
+    note="top-1 of each Medusa head; batches above 128 tokens skip it; no more tokens than heads",
+)
+
+
+def export(wanted: Wanted, capability: Capability, version: str) -> Export:
+    """The launcher's one number."""
+    command = f"text-generation-launcher --model-id {named(wanted.model, 'MODEL')} --speculate {wanted.longest}"
+    notes = ("a model without Medusa heads is served with n-grams",)
+    return Export({"speculate": wanted.longest}, command=command, notes=notes)
+
+
+STACK = Stack(
+    name="tgi",
+    title="Text Generation Inference",
+    read="3.3",
+    capabilities=(_RECORD,),
+    export=export,
+    aliases=("text-generation-inference",),
+    start="text-generation-launcher --model-id {model}",
+    pages=(from_page,),
+)
