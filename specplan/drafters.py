@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 from .errors import InputError
 from .model import Attention, Linear, ModelSpec
 from .units import show_count
+from .vocabulary import said_of_sizes
 
 if TYPE_CHECKING:
     from .curve import Curve
@@ -156,11 +157,8 @@ def check_against_target(draft: ModelSpec, target: ModelSpec) -> list[str]:
     ratio = bytes_ratio(draft, target)
     if ratio > 0.25:
         warnings.append(f"a draft pass reads {ratio:.0%} of the target's active bytes; above 25 % drafting seldom pays")
-    if draft.vocab != target.vocab:
-        warnings.append(
-            f"vocabularies differ: draft {draft.vocab}, target {target.vocab}; make sure that the tokenizer is the same"
-        )
-    return warnings
+    said = said_of_sizes(draft.vocab, target.vocab)
+    return [*warnings, said] if said else warnings
 
 
 def bytes_ratio(draft: ModelSpec, target: ModelSpec) -> float:

@@ -235,3 +235,98 @@ def test_the_same_model_and_p_give_different_trees_on_a_data_centre_gpu_and_on_a
     )
     assert large["nodes"] > 2 * small["nodes"] > 2
     assert large["depth"] > small["depth"] > 1
+
+
+# ---- what is refused or named, and never cut down silently
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ("--method medusa --heads 3 --k 5 --p 0.6", "at most 3 levels (3 Medusa heads)"),
+        ("--method medusa --heads 3 --accept-length 2.5 --k 4", "at most 3 levels"),
+        ("--method medusa --max-rank 2 --p 0.6 --from {tree}", "3 children of a node: medusa drafts at most 2"),
+        ("--method chain --draft llama-3.2-1b --p 0.6 --from {tree}", "at most 1 child"),
+        ("--method eagle3 --steps 2 --p 0.6 --k 3", "at most 2 levels"),
+    ],
+)
+def test_a_given_shape_that_the_method_cannot_draft_is_refused(refused, tmp_path, options, said):
+    tree = tmp_path / "tree.json"
+    tree.write_text("[[0], [1], [2], [0, 0]]")
+    assert said in refused(f"plan {SCENE} {options.format(tree=tree)}")
+
+
+@pytest.mark.parametrize("option", ["--k 4", "--from tree.json"])
+def test_one_given_shape_is_not_for_a_comparison(refused, option):
+    assert "specplan plan --method" in refused(f"compare {SCENE} --p 0.6 {option} --budget 8")
+
+
+def test_the_k_of_a_measured_length_is_no_shape(specplan):
+    assert specplan(f"compare {SCENE} --accept-length 2.5 --k 4 --method ngram --json").json["methods"]["ngram"]
+
+
+def test_a_draft_made_for_fewer_positions_is_named_once(specplan):
+    warnings = specplan(
+        "plan --gpu a100-80gb-sxm --model llama-2-7b --draft llama-68m --p 0.6 --context 16k --budget 8 --json"
+    ).json["warnings"]
+    assert sum("llama-68m" in text for text in warnings) == 1
+
+
+def test_numbers_of_another_rule_or_temperature_are_warned_of_in_a_plan(specplan, tmp_path):
+    file = tmp_path / "a.json"
+    file.write_text(json.dumps({"kind": "independent", "p": 0.5, "rule": "strict", "temperature": 1.0}))
+    options = f"--acceptance {file} --rule greedy --temperature 0 --budget 4 --json"
+    for verb in ("plan", "compare"):
+        warnings = specplan(f"{verb} {SCENE} --method ngram {options}").json["warnings"]
+        assert [text.split(",")[0] for text in warnings] == ["MEASURED AT rule strict", "MEASURED AT temperature 1.0"]
+
+
+# ---- vocabularies and tokenizers
+
+PADDED = "plan --gpu h100-sxm --model qwen2.5-7b --draft qwen2.5-0.5b --p 0.6 --budget 8"
+
+
+def test_padding_within_a_family_is_named_and_not_refused(specplan):
+    ran = specplan(PADDED + " --strict --json")
+    assert ran.code == 0
+    assert any(text.startswith("padded vocabularies: draft 151936, target 152064") for text in ran.json["warnings"])
+
+
+@pytest.fixture
+def pair(tmp_path):
+    """Directories of a target and a draft that have the same config but for their layers, and a tokenizer each."""
+    small = {"model_type": "llama", "hidden_size": 64, "intermediate_size": 128, "num_attention_heads": 4}
+    for name, layers in (("target", 8), ("draft", 1)):
+        (tmp_path / name).mkdir()
+        config = {**small, "num_hidden_layers": layers, "vocab_size": 4, "torch_dtype": "float16"}
+        (tmp_path / name / "config.json").write_text(json.dumps(config))
+
+    def written(name, vocab, added=()):
+        text = json.dumps({"model": {"type": "BPE", "vocab": vocab}, "added_tokens": list(added)})
+        (tmp_path / name / "tokenizer.json").write_text(text)
+
+    written.command = (
+        f"plan --gpu h100-sxm --model {tmp_path / 'target'} --draft {tmp_path / 'draft'} --p 0.6 --budget 4"
+    )
+    return written
+
+
+def test_tokenizers_of_one_size_that_give_other_ids_are_warned_of_and_refused_when_told(specplan, refused, pair):
+    pair("target", {"a": 0, "b": 1, "c": 2, "d": 3})
+    pair("draft", {"a": 0, "b": 2, "c": 1, "d": 3})
+    warnings = specplan(pair.command + " --json").json["warnings"]
+    assert any(text.startswith("tokenizers differ: 2 of 4 tokens have another id") for text in warnings)
+    assert "tokenizers differ" in refused(pair.command + " --strict")
+
+
+def test_tokenizers_that_agree_are_not_mentioned(specplan, pair):
+    pair("target", {"a": 0, "b": 1, "c": 2}, [{"id": 3, "content": "<end>"}])
+    pair("draft", {"a": 0, "b": 1, "c": 2, "<end>": 3})
+    assert not any("tokenizers" in text for text in specplan(pair.command + " --json").json["warnings"])
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{}", '{"model": {"vocab": 3}}', '{"model": {"vocab": {"a": null}}}'])
+def test_a_tokenizer_file_that_is_none_is_refused(refused, pair, tmp_path, text):
+    pair("target", {"a": 0})
+    (tmp_path / "draft" / "tokenizer.json").write_text(text)
+    assert "no tokenizer" in refused(pair.command)

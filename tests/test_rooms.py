@@ -19,7 +19,7 @@ ROOMS = (
     ("files",),
     ("curve",),
     ("hardware", "hardware_files", "hardware_check", "engines"),
-    ("model", "model_files", "weights_files", "hf_config", "hf_families", "hf_fields", "hf_quant"),
+    ("model", "model_files", "vocabulary", "weights_files", "hf_config", "hf_families", "hf_fields", "hf_quant"),
     ("cost",),
     ("roofline", "pass_grid"),
     ("rounds", "frontier", "grove", "knapsack", "width_search", "families", "optimize"),

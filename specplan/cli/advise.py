@@ -49,6 +49,7 @@ def advise(
     limits = _within(limits, costs)
     if likely is not None:
         limits = chances.chains_only_if_needed(place, likely, limits)
+        chances.warn_of_conditions(place, likely)
         chances.warn_of_depth(place, used, likely)
     place.inputs.update(nodes=used.nodes, depth=used.depth, budget=limits.nodes, max_depth=limits.depth, tie=tie)
     found = judge(used, likely, limits, costs, tie=tie)

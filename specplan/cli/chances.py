@@ -11,6 +11,9 @@ from ..errors import InputError
 from . import options, scenes, values
 from .progress import METER
 
+# How notes begin that tell of numbers used under other conditions than they were measured under.
+MISMATCH = ("MEASURED AT", "MEASURED APART")
+
 
 def acceptance(given: options.Acceptance, shape: options.Shape) -> Any:
     """The acceptance that the options describe, None when none was given.
@@ -139,7 +142,7 @@ def from_files(entries: list[str], given: options.Acceptance) -> Any:
     total = sum(weights)
     rules, temperatures = {part.rule for part in found}, {part.temperature for part in found}
     notes = [
-        f"the {what} of the parts differ: {', '.join(str(value) for value in sorted(map(str, values)))}"
+        f"MEASURED APART: the {what} of the parts differ: {', '.join(str(value) for value in sorted(map(str, values)))}"
         for what, values in (("rules", rules), ("temperatures", temperatures))
         if len(values) > 1
     ]
@@ -183,6 +186,23 @@ def given_tree(shape: options.Shape, acceptance: options.Acceptance) -> Any:
     if shape.k is None or (shape.budget is not None and (acceptance.accept_length or acceptance.accept_rate)):
         return None
     return TokenTree.chain(values.positive("--k", shape.k))
+
+
+def refuse_given_tree(shape: options.Shape, acceptance: options.Acceptance) -> None:
+    """Several methods are each planned with their own shape: one that is given is none of them."""
+    measured_at = shape.from_ is None and bool(acceptance.accept_length or acceptance.accept_rate)
+    if not measured_at and (shape.from_ is not None or shape.k is not None):
+        option = "--k" if shape.from_ is None else "--from"
+        raise InputError(
+            f"{option} gives one shape, compare looks for the best of each method",
+            hint=f"specplan plan --method NAME {option} ... evaluates one; --max-depth and --budget are for all",
+        )
+
+
+def warn_of_conditions(place: scenes.Scene, acceptance: Any) -> None:
+    """Numbers measured under another rule or temperature than they are used at, or than one another."""
+    notes = () if acceptance is None else acceptance.notes
+    place.warnings.extend(note for note in notes if note.startswith(MISMATCH) and note not in place.warnings)
 
 
 def warn_of_depth(place: scenes.Scene, tree: Any, acceptance: Any) -> None:

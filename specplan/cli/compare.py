@@ -66,6 +66,9 @@ def compare(
     methods.rate_of_drafted(place, acceptance, wanted.stop)
     common = chances.acceptance(acceptance, shape)
     own = _own(of.acceptance_of, METHODS)
+    for likely in (common, *own.values()):
+        chances.warn_of_conditions(place, likely)
+    chances.refuse_given_tree(shape, acceptance)
     tie = 0.01 if shape.tie is None else values.share("--tie", shape.tie)
     most = values.read("--budget", shape.budget, units.parse_integer)
     costs = pricing.costs(place, draft, verify, most=most, drafted=False)

@@ -277,18 +277,36 @@ class Builder:
         return float(1 - counts.rounds_without_proposal / counts.rounds)
 
 
-def refuse_deeper(method: Any, shape: options.Shape) -> None:
-    """A shape that was asked for and that the method cannot draft: nothing is cut down silently."""
+def refuse_deeper(method: Any, shape: options.Shape, tree: Any | None) -> None:
+    """A shape that was asked for and that the method cannot draft: nothing is cut down silently.
+
+    tree   of --from or --k
+    """
     for option, given, most, what in (
         ("--max-depth", shape.max_depth, method.max_depth, "levels"),
         ("--max-children", shape.max_children, method.max_children, "children"),
     ):
         if given is not None and most is not None and values.positive(option, given) > most:
-            raise InputError(
-                f"{option} {given}: {method.name} drafts at most {most} {what} ({method.draft.name})",
-                hint=f"{option} {most} or less"
-                + (", or more --heads" if method.name == "medusa" and what == "levels" else ""),
-            )
+            _refuse_shape(method, f"{option} {given}", most, what, f"{option} {most} or less")
+    if tree is None:
+        return
+    option = f"--k {shape.k}" if shape.from_ is None else "--from"
+    if method.max_depth is not None and tree.depth > method.max_depth:
+        _refuse_shape(method, f"{option}: {tree.depth} levels", method.max_depth, "levels", "a shallower shape")
+    children = max((tree.root_children, *tree.child_counts))
+    if method.max_children is not None and children > method.max_children:
+        _refuse_shape(
+            method, f"{option}: {children} children of a node", method.max_children, "children", "fewer children"
+        )
+
+
+def _refuse_shape(method: Any, asked: str, most: int, what: str, hint: str) -> None:
+    more = {"medusa": {"levels": ", or more --heads", "children": ", or a larger --max-rank"}}.get(method.name, {})
+    one = {"levels": "level", "children": "child"}[what]
+    raise InputError(
+        f"{asked}: {method.name} drafts at most {most} {one if most == 1 else what} ({method.draft.name})",
+        hint=hint + more.get(what, ""),
+    )
 
 
 def warnings_of(method: Any, acceptance: Any) -> list[str]:
@@ -368,6 +386,7 @@ def plan_at(
     acceptance: Any,
     tie: float,
     shape: options.Shape,
+    tree: Any | None,
 ) -> tuple[Any, Any, Any]:
     """(plan, costs, limits) with the method that was asked for; what it assumes is noted in `place`."""
     from ..compare import method_costs, method_limits
@@ -380,7 +399,7 @@ def plan_at(
         method, plan = planner(place, costs, limits, builder, tie)(name, acceptance)
     except Missing as lack:
         raise InputError(f"--method {name}: {lack.message}", hint=lack.hint) from None
-    refuse_deeper(method, shape)
+    refuse_deeper(method, shape, tree)
     place.assumptions.extend(method.assumptions)
     place.warnings.extend(warnings_of(method, acceptance))
     place.inputs.update(method=name, draft=method.draft.name, exit_layer=method.exit_layer)

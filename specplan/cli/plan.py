@@ -65,6 +65,8 @@ def plan(
     name = methods.only_one(wanted)
     methods.rate_of_drafted(place, acceptance, wanted.stop)
     likely = methods.exits_or(wanted, chances.acceptance(acceptance, shape))
+    tree = chances.given_tree(shape, acceptance)
+    chances.warn_of_conditions(place, likely)
     place.inputs["acceptance"] = chances.described(acceptance, shape)
     tie = 0.01 if shape.tie is None else values.tie(shape.tie)
 
@@ -76,7 +78,7 @@ def plan(
             limits = chances.chains_only_if_needed(place, likely, limits)
         place.inputs.update(budget=limits.nodes, max_depth=limits.depth, max_children=limits.children, tie=tie)
         if name is not None:
-            return methods.plan_at(place, costs, limits, draft, wanted, likely, tie, shape)
+            return methods.plan_at(place, costs, limits, draft, wanted, likely, tie, shape, tree)
         return make_plan(likely, costs, limits, tie=tie, memory_of=pricing.memory_of(place, costs)), costs, limits
 
     answer, costs, limits = plan_at(place)
@@ -96,7 +98,6 @@ def plan(
     likely = methods.acceptance_of(place, wanted, likely)
     extra = pricing.extra(place, more, draft, verify, methods.repricer(place, draft, wanted, likely))
     asked = goals.asked(place, goal, answer, costs, limits, likely)
-    tree = chances.given_tree(shape, acceptance)
     given = None if tree is None or likely is None else shape_of(tree, likely, costs)
     chances.warn_of_depth(place, tree, likely)
     scenes.refuse_if_strict(place, output)

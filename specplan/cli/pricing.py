@@ -193,17 +193,16 @@ def _draft(place: scenes.Scene, given: options.Draft, plain_s: float, *, relativ
     model = draft_spec(given, online=place.online)
     tp = place.load.tp if given.draft_tp is None else values.positive("--draft-tp", given.draft_tp)
     if place.model is not None:
-        from ..drafters import check_against_target, context_warning
+        from ..drafters import check_against_target
+        from ..vocabulary import said_of_tokenizers
 
         place.warnings.extend(check_against_target(model, place.model))
-    if model.max_context is not None and place.load.context > model.max_context:
-        place.warnings.append(
-            f"--context {place.load.context} is past the {model.max_context} positions of the draft {model.name}: "
-            "acceptance measured on shorter prompts does not hold"
-        )
-        short = context_warning(model, place.load.context)
-        if short is not None:
-            place.warnings.append(short)
+        said = said_of_tokenizers(given.draft[0], place.named) if given.draft and place.named else None
+        place.warnings.extend([said] if said else [])
+    from ..drafters import context_warning
+
+    short = context_warning(model, place.load.context)
+    place.warnings.extend([short] if short else [])
     return draft_model(
         place.hardware,
         model,

@@ -17,6 +17,7 @@ TIMES = ("ideal", "calibrated")
 class Scene:
     """What the options describe, and what has to be said about it.
 
+    named      the target as the user named it, None: by its number of weights
     time       ideal or calibrated
     engine     constants of a serving engine, None: unknown
     offload    weights that lie in host memory: all, experts, or None
@@ -25,6 +26,7 @@ class Scene:
 
     hardware: Any = None
     model: Any = None
+    named: str | None = None
     load: Load = field(default_factory=Load)
     time: str = "calibrated"
     engine: Any = None
@@ -242,6 +244,7 @@ def _load_target(result: Scene, target: options.Target, overrides: dict[str, str
                 option = "--" + name.replace("_", "-")
                 raise InputError(f"{option} needs a model", hint="add --model NAME or --params N")
         return
+    result.named = target.model
     result.model = with_formats(
         model, ("--dtype", target.dtype), ("--weight-bits", target.weight_bits), ("--kv-dtype", target.kv_dtype)
     )
@@ -329,7 +332,9 @@ def crossover_width(place: Scene) -> float | None:
 
 
 def refuse_if_strict(place: Scene, output: options.Output) -> None:
-    """With --strict a draft of another vocabulary is refused, not warned about."""
-    differing = next((text for text in place.warnings if text.startswith("vocabularies differ")), None)
+    """With --strict a draft of another vocabulary or tokenizer is refused, not warned about."""
+    from ..vocabulary import DIFFER
+
+    differing = next((text for text in place.warnings if text.startswith(DIFFER)), None)
     if output.strict and differing is not None:
         raise InputError(differing, hint="take a draft with the target's tokenizer, or leave --strict out")

@@ -47,6 +47,7 @@ def tree(
     if limits is not None:
         place.inputs.update(budget=limits.nodes, max_depth=limits.depth, max_children=limits.children)
     if likely is not None:
+        chances.warn_of_conditions(place, likely)
         chances.warn_of_depth(place, given, likely)
         if given is None:
             chances.refuse_unknown_siblings(likely, limits)
