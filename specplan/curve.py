@@ -129,9 +129,24 @@ def read_curve(
     >>> read_curve("width,ms\\n1,10\\n4,13").at(4)
     0.013
     """
+    return curve_of_rows(rows_of(text, where), where=where, batch=batch, context=context, between=between)
+
+
+Row = tuple[int, Mapping[str, Any]]
+
+
+def rows_of(text: str, where: str) -> list[Row]:
+    """The rows of CSV or JSON text with their line or number, as `read_curve` takes them; one at least."""
     rows = _json_rows(text, where) if text.lstrip()[:1] in ("[", "{") else _csv_rows(text, where)
     if not rows:
         raise InputError(f"{where}: no rows", hint="give rows of width and ms, the first of width 1")
+    return rows
+
+
+def curve_of_rows(
+    rows: Sequence[Row], *, where: str, batch: int = 1, context: int | None = None, between: str = "linear"
+) -> Curve:
+    """See `read_curve`."""
     unit = _unit(rows[0][1], where)
     points = [_point(row, unit, f"{where}:{line}") for line, row in rows]
     points = _select(points, "batch", batch, where)
@@ -148,9 +163,6 @@ def read_curve(
         where=where,
         stated=tuple(key for key in ("batch", "context") if key in points[0]),
     )
-
-
-Row = tuple[int, Mapping[str, Any]]
 
 
 def _csv_rows(text: str, where: str) -> list[Row]:

@@ -206,6 +206,7 @@ class Curve(Record):
 
     batch, context   sequences in the pass; tokens in the cache of each
     model, params    which model, or how many weights; tp devices
+    mode             graph: kernels replayed as one CUDA graph; eager: launched one by one; None: not said
     points           widths rising, width 1 among them
     """
 
@@ -215,6 +216,7 @@ class Curve(Record):
     model: str | None = None
     params: Count | None = None
     tp: Annotated[int, Limits(ge=1)] = 1
+    mode: Literal["graph", "eager"] | None = None
     points: Annotated[tuple[Point, ...], Check(_rising_from_one)]
 
 

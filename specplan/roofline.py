@@ -344,6 +344,7 @@ class PassTimer:
     def curve(self, load: Load) -> Curve | None:
         """The profile's curve for this batch, tp and the nearest context, None where it has none.
 
+        Of curves taken in both modes, that of the engine's: replayed graphs unless it launches kernels one by one.
         Where the contexts differ, attention's difference by the formula is added at every width.
         """
         if not self.hardware.curves or self.time == "ideal":
@@ -362,7 +363,8 @@ class PassTimer:
         ]
         if not fitting or self.offload:
             return None
-        nearest = min(fitting, key=lambda c: (abs(c.context - load.context), -c.points[-1].width))
+        unlike = "graph" if self.engine is not None and self.engine.launch_per_layer else "eager"
+        nearest = min(fitting, key=lambda c: (c.mode == unlike, abs(c.context - load.context), -c.points[-1].width))
         seconds = [point.ms / 1e3 + self._context_s(load, nearest.context, point.width) for point in nearest.points]
         return Curve(
             tuple(point.width for point in nearest.points),

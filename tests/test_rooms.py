@@ -20,6 +20,7 @@ ROOMS = (
     ("curve",),
     ("hardware", "hardware_files", "hardware_check", "engines"),
     ("model", "model_files", "vocabulary", "weights_files", "hf_config", "hf_families", "hf_fields", "hf_quant"),
+    ("measured_curves",),
     ("cost",),
     ("roofline", "pass_grid"),
     ("rounds", "frontier", "grove", "knapsack", "width_search", "families", "optimize"),

@@ -168,11 +168,12 @@ def _progress(what: str) -> Iterator[None]:
     def tell() -> None:
         shown = False
         while not done.wait(1.0):
-            sys.stderr.write(f"\r{what}: working, {time.monotonic() - started:.0f} s {METER.text()} ")
+            line = f"{what}: working, {time.monotonic() - started:.0f} s {METER.text()}"
+            sys.stderr.write(f"\r{line.ljust(len(what) + 70)}")
             sys.stderr.flush()
             shown = True
         if shown:
-            sys.stderr.write("\r" + " " * (len(what) + 56) + "\r")
+            sys.stderr.write("\r" + " " * (len(what) + 70) + "\r")
             sys.stderr.flush()
 
     thread = threading.Thread(target=tell, daemon=True)

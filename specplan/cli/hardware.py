@@ -1,6 +1,7 @@
-"""specplan hardware list | show | check"""
+"""specplan hardware list | show | check | new | import"""
 
-from typing import Annotated
+import os
+from typing import Annotated, Any
 
 import typer
 
@@ -8,7 +9,7 @@ from ..errors import InputError
 from . import values
 from .app import Command, new_app
 from .finish import finish
-from .options import Output, command
+from .options import Imported, Output, Printed, command
 
 app = new_app(no_args_is_help=True)
 
@@ -61,7 +62,6 @@ def new(
     out: Annotated[str, typer.Option("--out", metavar="FILE", help="Write here; refused when the file exists.")] = "",
 ) -> None:
     """A commented starting file for a device of your own."""
-    import os
     import sys
 
     from ..hardware import load_hardware, new_profile_text
@@ -74,3 +74,72 @@ def new(
     if os.path.exists(out):
         raise InputError(f"--out {out} exists", hint="choose another name; nothing was written")
     write_whole(out, text)
+
+
+@app.command("import", cls=Command)
+@command
+def import_(imported: Imported, output: Printed) -> None:
+    """Others' measured width curves (llama-bench, or a table) as a profile, without torch.
+
+    \b
+    llama-bench -m model.gguf -o json -p 1,2,4,8,16,32,64 -n 32 -d 0,2048 > bench.json
+    specplan hardware import --llama-bench bench.json --out my-gpu.yaml
+    specplan hardware import --csv curve.csv --gpu a100 --model llama-2-13b --dtype bf16 --out my-gpu.yaml
+    """
+    from ..hardware import load_hardware, profile_text
+    from ..measured_curves import with_curves
+    from ..render.measured import import_answer
+    from ..render.output import write_whole
+
+    if (imported.llama_bench is None) == (imported.csv is None):
+        raise InputError("nothing to import", hint="give --llama-bench FILE or --csv FILE, one of them")
+    if imported.out is not None and not imported.out.lower().endswith((".yaml", ".yml")):
+        raise InputError(f"--out {imported.out}: a profile is a .yaml file", hint=f"--out {imported.out}.yaml")
+    file = imported.llama_bench or imported.csv or ""
+    curves, device, notes = _bench(imported, file) if imported.llama_bench else _table(imported, file)
+    if imported.gpu is None and device is None:
+        raise InputError(f"{file}: does not name a device", hint="say which was measured: --gpu a100")
+    hardware = load_hardware(imported.gpu or device or "")
+    source = f"imported from {os.path.basename(file)}"
+    made = with_curves(hardware, curves, source=source + (" (llama-bench)" if imported.llama_bench else ""))
+    if imported.out is not None:
+        write_whole(imported.out, profile_text(made))
+    inputs = {"file": file, "gpu": hardware.name}
+    finish(import_answer(file, curves, inputs=inputs, written=imported.out, notes=notes), output.as_output())
+
+
+def _bench(imported: Imported, file: str) -> tuple[Any, str | None, list[str]]:
+    """(curves, device, notes) of a llama-bench file."""
+    from ..stacks.llama_bench import read_llama_bench
+
+    bench = read_llama_bench(
+        values.read_file("--llama-bench", file),
+        where=file,
+        model=_model_name(imported.model),
+        dtype=_dtype(imported.dtype),
+    )
+    return bench.curves, bench.device, list(bench.notes)
+
+
+def _table(imported: Imported, file: str) -> tuple[Any, str | None, list[str]]:
+    """(curves, None, notes) of a table; it names no device."""
+    from .. import units
+    from ..measured_curves import curves_of_table
+
+    model, params = _model_name(imported.model), values.read("--params", imported.params, units.parse_count)
+    text = values.read_file("--csv", file)
+    return curves_of_table(text, where=file, model=model, params=params, dtype=_dtype(imported.dtype)), None, []
+
+
+def _model_name(given: str | None) -> str | None:
+    """The bundled model's own name, so that --model finds the curve by any of its names."""
+    from ..model import load_model
+
+    return None if given is None else load_model(given).name
+
+
+def _dtype(given: str | None) -> str | None:
+    from ..model import weight_format
+
+    with values.naming("--dtype"):
+        return None if given is None else weight_format(given).name

@@ -1,6 +1,7 @@
 """specplan measure device | curve | acceptance | decode"""
 
-from .app import new_app
+from .app import Command, new_app
+from .measure_device import device
 
 app = new_app(no_args_is_help=True)
 
@@ -8,3 +9,6 @@ app = new_app(no_args_is_help=True)
 @app.callback()
 def _root() -> None:
     """Measurements on the device at hand, in place of estimates."""
+
+
+app.command(cls=Command)(device)

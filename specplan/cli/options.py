@@ -196,6 +196,19 @@ class Plot(Group):
     plot_theme: str = text("--plot-theme", "light|dark", "Colours of the picture. Default light.", default="light")
 
 
+class Printed(Group):
+    """What is printed, where --out takes something other than the document."""
+
+    panel = Output.panel
+    json: bool = Output.json
+    quiet: bool = Output.quiet
+    color: str = Output.color
+
+    def as_output(self) -> Output:
+        """The same choices as an `Output` that writes no document."""
+        return Output(json=self.json, out=None, quiet=self.quiet, color=self.color, strict=False)
+
+
 class Pass(Group):
     """The pass that `roofline` looks at."""
 
@@ -327,6 +340,37 @@ class Goal(Group):
     percentile: Text = text("--percentile", "P", "Share of bursts that have to be in time. Default 99.")
     ttft: Text = text("--ttft", "TIME", "Time to the first token, added to every burst. Default 0s.")
     price_per_hour: Text = text("--price-per-hour", "PRICE", "Of one device (times --tp): price per million tokens.")
+
+
+class Imported(Group):
+    """Curves that others measured, and what they are of."""
+
+    panel = "Curves"
+    llama_bench: Text = text("--llama-bench", "FILE", "Output of llama-bench: JSON, JSON lines, CSV or its table.")
+    csv: Text = text("--csv", "FILE", "Table of width and ms, s or tok_s; optional batch, context, dtype.")
+    gpu: Text = text("--gpu", "NAME|FILE", "Profile that takes the curves. llama-bench files name their device.")
+    model: Text = text("--model", "NAME", "Bundled model that was measured. llama-bench files say their weights.")
+    params: Text = text("--params", "N", "Number of weights in place of --model.")
+    dtype: Text = text("--dtype", "DTYPE", "Dtype of the weights, where the file does not say it.")
+    out: Text = text("--out", "FILE", "Write the profile to FILE (.yaml), whole or not at all.")
+
+
+class Measuring(Group):
+    """Where and how carefully it is measured."""
+
+    panel = "Measurement"
+    device: Text = text("--device", "cuda:N|cpu", "Device to measure. Default: the first GPU, else the CPU.")
+    threads: Text = text("--threads", "N", "CPU threads. One is timed by CPU time, more by the wall clock.")
+    quick: bool = flag("--quick", "Fewer samples on smaller working sets: under a minute, wider bands.")
+
+
+class Measured(Group):
+    """What `measure device` measures, and where it goes."""
+
+    panel = Measuring.panel
+    out: Text = text("--out", "FILE", "Write the profile to FILE (.yaml), whole or not at all.")
+    dtype: Text = text("--dtype", "DTYPE,..", "What to multiply and stream in. Default: all that the device has.")
+    gpu: Text = text("--gpu", "NAME|FILE", "Datasheet to compare with. Default: the profile of the driver's name.")
 
 
 def command(function: Callable[..., None]) -> Callable[..., None]:

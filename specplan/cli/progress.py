@@ -8,10 +8,14 @@ from dataclasses import dataclass
 
 @dataclass
 class Meter:
-    """Bytes read of a file; nothing is shown while the whole is not known."""
+    """Bytes read of a file, or the share of a measurement; nothing is shown while the whole is not known.
 
-    done: int = 0
-    whole: int = 0
+    what   that is being measured
+    """
+
+    done: float = 0
+    whole: float = 0
+    what: str = ""
 
     def start(self, path: str) -> None:
         """A file is going to be read; standard input has no known size."""
@@ -21,6 +25,10 @@ class Meter:
     def at(self, done: int) -> None:
         """So many bytes were read."""
         self.done = done
+
+    def tell(self, share: float, what: str) -> None:
+        """A share of the work is done, and what is measured now."""
+        self.done, self.whole, self.what = share, 1, what
 
     def text(self) -> str:
         """A bar and the share, empty when it is not known.
@@ -32,8 +40,9 @@ class Meter:
             return ""
         share = min(1.0, self.done / self.whole)
         filled = int(20 * share)
-        return f"[{'#' * filled}{'.' * (20 - filled)}] {100 * share:.0f} %"
+        bar = f"[{'#' * filled}{'.' * (20 - filled)}] {100 * share:.0f} %"
+        return f"{bar} {self.what[:24]}".rstrip()
 
 
-# The file that is being read by this command.
+# The file that is being read, or what is being measured, by this command.
 METER = Meter()

@@ -324,6 +324,60 @@ class AcceptanceDocument(Common):
     drift: Drift | None
 
 
+class ReadingKeys(TypedDict):
+    quantity: str
+    value: float
+    low: float
+    high: float
+    unit: str
+    at: str
+    dtype: str
+    mode: str
+    samples: int
+    joules: float | None
+    slowdowns: list[str]
+
+
+class DeviceKeys(TypedDict):
+    name: str
+    kind: str
+    values: dict[str, Any]
+    missing: dict[str, str]
+
+
+class ComparedKeys(TypedDict):
+    what: str
+    datasheet: float
+    achieved: float
+    unit: str
+    share: float
+    wrong: bool
+
+
+class DatasheetKeys(TypedDict):
+    profile: str | None
+    compared: list[ComparedKeys]
+
+
+class MeasureDeviceDocument(Common):
+    """specplan.measure.device/1: `complete` is False where it was interrupted; `profile` is the file written."""
+
+    device: DeviceKeys
+    clock: str
+    mode: str
+    complete: bool
+    readings: list[ReadingKeys]
+    datasheet: DatasheetKeys
+    profile: str | None
+
+
+class HardwareImportDocument(Common):
+    """specplan.hardware.import/1: curves as in a profile."""
+
+    curves: list[dict[str, Any]]
+    profile: str | None
+
+
 DOCUMENTS: dict[str, Any] = {
     "advise": AdviseDocument,
     "acceptance": AcceptanceDocument,
@@ -332,6 +386,8 @@ DOCUMENTS: dict[str, Any] = {
     "plan": PlanDocument,
     "compare": CompareDocument,
     "simulate": SimulateDocument,
+    "measure.device": MeasureDeviceDocument,
+    "hardware.import": HardwareImportDocument,
 }
 
 

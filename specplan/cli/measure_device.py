@@ -1,0 +1,126 @@
+"""specplan measure device"""
+
+import os
+import sys
+from typing import Any
+
+from ..errors import EnvironmentProblem, InputError
+from . import values
+from .finish import finish
+from .options import Measured, Measuring, Printed, command
+from .progress import METER
+
+
+@command
+def device(measuring: Measuring, of: Measured, output: Printed) -> None:
+    """Bandwidth, matrix peaks and overheads of this device, written as a profile that --gpu takes.
+
+    \b
+    specplan measure device --out my-gpu.yaml
+    specplan measure device --out my-cpu.yaml --device cpu --threads 8 --quick
+    """
+    from ..measure import need
+
+    need("torch")
+    from ..measure import place as places
+    from ..measure.device import read_dtypes
+
+    threads = None if measuring.threads is None else values.positive("--threads", measuring.threads)
+    dtypes = read_dtypes(of.dtype)
+    if of.out is not None:
+        _check_target(of.out)
+    visible = os.environ.get("CUDA_VISIBLE_DEVICES")
+    place = places.place_of(places.choose(measuring.device), threads=threads, visible=visible)
+    base, why_not = places.datasheet(place, of.gpu)
+    notes = [why_not] if why_not else []
+    if not place.is_cuda and measuring.device is None:
+        notes.append("torch finds no GPU here, so the CPU is measured; --device cpu says so without this note")
+    if place.library.why_not and place.is_cuda:
+        notes.append(f"NVML does not answer, so power and clock reasons are not known: {place.library.why_not}")
+    inputs = {
+        "device": str(place.device),
+        "threads": place.timer.threads,
+        "quick": measuring.quick,
+        "dtypes": list(dtypes),
+    }
+    _measure(place, base, dtypes, of.out, measuring.quick, inputs=inputs, notes=notes, output=output)
+
+
+def _check_target(path: str) -> None:
+    """Refuses a profile's path that cannot be written, before anything is measured."""
+    if not path.lower().endswith((".yaml", ".yml")):
+        raise InputError(f"--out {path}: a profile is a .yaml file", hint=f"--out {path.rsplit('.', 1)[0]}.yaml")
+    folder = os.path.dirname(path) or "."
+    if not os.path.isdir(folder) or not os.access(folder, os.W_OK):
+        raise EnvironmentProblem(f"--out {path}: cannot be written", hint="choose a folder that exists and is writable")
+
+
+def _measure(
+    place: Any,
+    base: Any,
+    dtypes: Any,
+    out: str | None,
+    quick: bool,
+    *,
+    inputs: dict[str, Any],
+    notes: list[str],
+    output: Printed,
+) -> None:
+    from ..hardware import profile_text
+    from ..measure.device import readings
+    from ..measure.profile_out import profile_name, profile_of
+    from ..render.measured import device_answer
+    from ..render.output import to_json, write_whole
+
+    taken: list[Any] = []
+    datasheet = base.name if base else None
+    try:
+        for reading in readings(place, dtypes=dtypes, quick=quick, tell=METER.tell):
+            taken.append(reading)
+    except KeyboardInterrupt:
+        answer = device_answer(
+            place, taken, inputs=inputs, made=None, datasheet=datasheet, written=None, complete=False, notes=notes
+        )
+        if out is not None and taken:
+            kept = f"{out.rsplit('.', 1)[0]}.incomplete.json"
+            write_whole(kept, to_json(answer.document))
+            sys.stderr.write(f"interrupted: what was measured is in {kept}; {out} was left as it was\n")
+        raise
+    made = profile_of(place, taken, base, name=profile_name(out or place.name), origin=origin(place))
+    hardware = made.hardware
+    if out is not None:
+        kept_curves = _curves_of(out, hardware)
+        if kept_curves is not None:
+            hardware = hardware.model_copy(update=kept_curves)
+            notes.append(f"{out} held measured curves of this device, which were kept")
+        write_whole(out, profile_text(hardware))
+    finish(
+        device_answer(place, taken, inputs=inputs, made=made, datasheet=datasheet, written=out, notes=notes),
+        output.as_output(),
+    )
+
+
+def origin(place: Any) -> str:
+    """By what, when and how it was measured, for the sources of a profile."""
+    import datetime
+
+    from .. import __version__
+    from ..units import plural
+
+    how = place.timer.clock if place.is_cuda else f"{place.timer.clock}, {plural(place.timer.threads, 'thread')}"
+    day = datetime.date.today().isoformat()
+    return f"measured {day} with specplan {__version__} on {place.name}, torch {place.values['torch']}, {how}"
+
+
+def _curves_of(out: str, hardware: Any) -> dict[str, Any] | None:
+    """The curves of the profile that is replaced, if it was one of this same device."""
+    from ..hardware import load_hardware
+
+    try:
+        before = load_hardware(out)
+    except InputError:
+        return None
+    if not before.curves or before.title != hardware.title:
+        return None
+    said = {"curves": before.sources.get("curves", "")}
+    return {"curves": before.curves, "sources": {**hardware.sources, **said}}

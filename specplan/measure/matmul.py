@@ -1,0 +1,78 @@
+"""FLOP a second: square products of random matrices, per precision. Zeros would draw less power and clock higher."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+
+import torch
+from torch import Tensor
+
+from .bandwidth import DTYPES
+from .clocks import Budget, Run, time_all
+from .nvml import watching
+from .readings import Place, Reading, rate
+
+GPU_PRECISIONS = ("fp32", "tf32", "fp16", "bf16", "fp8")
+CPU_PRECISIONS = ("fp32", "bf16")
+
+
+def precisions(place: Place) -> tuple[str, ...]:
+    """What is worth trying on this device."""
+    return GPU_PRECISIONS if place.is_cuda else CPU_PRECISIONS
+
+
+def peaks(place: Place, name: str, budget: Budget, *, quick: bool, tell: Callable[[float], None]) -> Iterator[Reading]:
+    """The best rate over a few sizes; nothing, with the reason noted, where the device does not multiply in `name`."""
+    few, many = ((8192,), (4096, 8192, 16384)) if place.is_cuda else ((1024,), (1024, 2048))
+    try:
+        yield peak(place, name, few if quick else many, budget, tell=tell)
+    except torch.cuda.OutOfMemoryError:
+        raise
+    except (RuntimeError, AttributeError, NotImplementedError) as error:
+        place.missing[f"{name} products"] = str(error).splitlines()[0][:200]
+
+
+def peak(place: Place, name: str, sizes: Sequence[int], budget: Budget, *, tell: Callable[[float], None]) -> Reading:
+    """FLOP/s (2 a multiply-add) of the best of several square products.
+
+    Raises  RuntimeError where the device or this torch does not multiply in that precision.
+    """
+    before = torch.backends.cuda.matmul.allow_tf32
+    torch.backends.cuda.matmul.allow_tf32 = name == "tf32"
+    try:
+        runs = {size: product(place, name, size) for size in sizes}
+        with watching(place.library, place.handle) as watch:
+            timed = time_all(runs, place.timer, budget, tell=tell)
+    finally:
+        torch.backends.cuda.matmul.allow_tf32 = before
+    best = max(sizes, key=lambda size: size**3 / timed[size].median)
+    reading = rate(
+        "matmul",
+        timed[best],
+        2.0 * best**3,
+        "FLOP/s",
+        f"{best} x {best} x {best}" + (", power cap reached" if watch.capped else ""),
+        dtype=name,
+        slowdowns=tuple(watch.slowdowns),
+    )
+    return reading
+
+
+def product(place: Place, name: str, size: int) -> Run:
+    """One square product; called once, so that an unknown precision fails here."""
+    a, b = (torch.randn(size, size, device=place.device) for _ in range(2))
+    run = _fp8(a, b) if name == "fp8" else _plain(a.to(DTYPES[name]), b.to(DTYPES[name]))
+    run()
+    return run
+
+
+def _plain(a: Tensor, b: Tensor) -> Run:
+    out = torch.empty(a.shape[0], b.shape[1], dtype=a.dtype, device=a.device)
+    return lambda: torch.mm(a, b, out=out)
+
+
+def _fp8(a: Tensor, b: Tensor) -> Run:
+    """Both operands in e4m3, one scale each, result in bf16; the second operand lies column by column."""
+    left, right = a.to(torch.float8_e4m3fn), b.to(torch.float8_e4m3fn).t().contiguous().t()
+    one = torch.ones((), device=a.device)
+    return lambda: torch._scaled_mm(left, right, scale_a=one, scale_b=one, out_dtype=torch.bfloat16)
