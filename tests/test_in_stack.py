@@ -197,3 +197,27 @@ def test_plan_prints_a_schedule_over_batches(specplan):
     schedule = ran.json["schedule"]
     assert (schedule[0]["batch_first"], schedule[-1]["batch_last"]) == (1, 64)
     assert schedule[0]["nodes"] > schedule[-1]["nodes"]
+
+
+# ---- within what fits and what an engine runs in one pass
+
+
+BATCHES = "plan --gpu a100-80gb-sxm --model llama-3-8b --method eagle3 --p 0.6 --budget 8 --json"
+
+
+def test_a_schedule_ends_with_the_last_batch_whose_caches_fit(specplan):
+    ran = specplan(f"{BATCHES} --batch 1,32,59,60,256 --context 8k").json
+    assert ran["schedule"][-1]["batch_last"] == 59
+    assert any("batches above 59 do not fit" in note for note in ran["notes"])
+
+
+def test_a_limit_on_the_tokens_of_a_pass_holds_for_the_whole_batch(specplan):
+    ran = specplan(f"{BATCHES} --batch 1..64 --pass-tokens 128").json
+    assert all(s["batch_last"] * (s["nodes"] + 1) <= 128 for s in ran["schedule"])
+    assert ran["schedule"][-1]["batch_last"] == 64
+
+
+def test_a_pass_with_room_for_one_token_a_sequence_leaves_plain_decoding(specplan):
+    ran = specplan(f"{BATCHES} --batch 64 --pass-tokens 100").json
+    assert ran["recommended"]["nodes"] == 0
+    assert any("nothing can be drafted" in note for note in ran["notes"])

@@ -131,6 +131,11 @@ class Verify(Group):
     panel = "Costs given directly"
     verify_curve: Text = text("--verify-curve", "FILE", "Measured time of a pass by width (CSV or JSON).")
     between: str = text("--between", "linear|step|never", "Between measured widths. Default linear.", default="linear")
+    pass_tokens: Text = text(
+        "--pass-tokens",
+        "N",
+        "Most tokens in a pass over the whole batch, as engines cap them.",
+    )
 
 
 class Acceptance(Group):

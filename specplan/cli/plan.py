@@ -58,6 +58,7 @@ def plan(
     batches = values.read("--batch", target.batch, units.parse_integers) or [1]
     target.batch = str(batches[0])
     place = scenes.scene(device, target)
+    batches = scenes.batches_that_fit(place, batches)
     if verify.verify_curve is None:
         place.require()
     scenes.say_of_baseline(place, base.measured_tpot)

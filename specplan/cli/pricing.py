@@ -56,6 +56,7 @@ def costs(
     overhead_s = _overhead(place, draft, relative)
     if proposed.last is not None:
         table = table[: max(proposed.last, DEFAULT_NODES) + 1]
+    table = _within_pass(place, table, verify.pass_tokens)
     if proposed.free and drafted:
         place.notes.append(
             "no draft given: drafting is counted as free; --draft, --draft-pass or --draft-ratio counts it"
@@ -76,6 +77,19 @@ def costs(
         relative=relative,
         measured=None if measured is None else frozenset(measured.widths),
     )
+
+
+def _within_pass(place: scenes.Scene, table: list[float], most: str | None) -> list[float]:
+    """The times of passes that an engine's limit on the tokens of the whole batch allows; plain decoding stays."""
+    if most is None:
+        return table
+    tokens = values.positive("--pass-tokens", most)
+    place.inputs["pass_tokens"] = tokens
+    width = max(1, tokens // place.load.batch)
+    if width < len(table):
+        what = "nothing can be drafted" if width == 1 else f"{width - 1} nodes a sequence at most"
+        place.notes.append(f"--pass-tokens {tokens} at batch {place.load.batch}: {what}")
+    return table[:width]
 
 
 def _say_of_curve(place: scenes.Scene, curve: Curve, most: int | None) -> None:

@@ -166,6 +166,24 @@ def say_of_baseline(place: Scene, measured_tpot: str | None) -> None:
     place.inputs.update(measured_tpot_s=tpot_s, roofline_share=share)
 
 
+def batches_that_fit(place: Scene, batches: list[int]) -> list[int]:
+    """The batches whose target fits on the device with its caches; the first stays, and what is left out is said."""
+    if place.hardware is None or place.model is None:
+        return batches
+    from ..memory import target_bytes
+
+    load, capacity = place.load, place.hardware.memory.capacity
+
+    def fits(batch: int) -> bool:
+        needed = target_bytes(place.model, context=load.context, batch=batch, tp=load.tp, offload=place.offload)
+        return needed <= capacity
+
+    kept = [batch for batch in batches if fits(batch)] or batches[:1]
+    if len(kept) < len(batches):
+        place.notes.append(f"batches above {kept[-1]} do not fit: their caches need more than the device has")
+    return kept
+
+
 def say_of_attention(place: Scene, width: int) -> None:
     """What a slower several-query attention costs at this width."""
     from ..roofline import several_query_note
