@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from .curve import Curve, read_curve
     from .engines import Engine, engine_names, load_engine
     from .errors import DoesNotFit, EnvironmentProblem, InputError, SpecplanError
-    from .files import read_tree
     from .hardware import Hardware, hardware_names, load_hardware
     from .model import ModelSpec, load_model, model_names
     from .optimize import Frontier, best_trees, evaluate, fastest_tree
@@ -33,6 +32,7 @@ if TYPE_CHECKING:
     from .roofline import PassTime, PassTimer, Roofline, interval, pass_time, roofline
     from .simulate import simulate
     from .stacks.detect import read_acceptance
+    from .stacks.tree_files import read_tree
     from .tail import Burst, cheapest_device, smallest_tree, tail
     from .tree import TokenTree
 
@@ -43,7 +43,7 @@ _PUBLIC = {
     **dict.fromkeys(("Curve", "read_curve"), "curve"),
     **dict.fromkeys(("SpecplanError", "InputError", "DoesNotFit", "EnvironmentProblem"), "errors"),
     **dict.fromkeys(("Engine", "engine_names", "load_engine"), "engines"),
-    "read_tree": "files",
+    "read_tree": "stacks.tree_files",
     "read_acceptance": "stacks.detect",
     **dict.fromkeys(("Hardware", "hardware_names", "load_hardware"), "hardware"),
     **dict.fromkeys(("ModelSpec", "load_model", "model_names"), "model"),

@@ -1,21 +1,18 @@
-"""User files: text, JSON and YAML read strictly, and what tree files hold.
+"""User files: text, JSON and YAML read strictly.
 
-read_text       the text of a file, at most 10 MB; `-` is standard input
+read_bytes      the content of a file, at most 10 MB; `-` is standard input
+read_text       the same as text
 parse_json      JSON without NaN, repeated keys or endless nesting
 parse_yaml      a YAML mapping without repeated keys, anchors or tags
-read_tree       a bare list of paths, or a JSON document with `paths` or `parents`
 """
 
 from __future__ import annotations
 
 import sys
 from collections import Counter
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from .errors import InputError
-
-if TYPE_CHECKING:
-    from .tree import TokenTree
 
 LARGEST_FILE = 10_000_000
 
@@ -25,22 +22,38 @@ def read_text(path: str) -> str:
 
     Raises  InputError when it cannot be read, is no text, or is larger than 10 MB.
     """
+    return to_text(read_bytes(path), where=path)
+
+
+def read_bytes(path: str) -> bytes:
+    """The content of a file; `-` is standard input.
+
+    Raises  InputError when it cannot be read or is larger than 10 MB.
+    """
     try:
         if path == "-":
             data = sys.stdin.buffer.read(LARGEST_FILE + 1)
         else:
             with open(path, "rb") as file:
                 data = file.read(LARGEST_FILE + 1)
-        text = data.decode("utf-8-sig")
     except OSError as error:
         raise InputError(f"{path}: {error.strerror or 'cannot be read'}", hint="check the path") from None
-    except UnicodeDecodeError:
-        raise InputError(f"{path}: not a text file", hint="CSV, JSON or YAML in UTF-8 is read here") from None
     except ValueError:
         raise InputError(f"{path[:60]!r} is not a path", hint="check the path") from None
     if len(data) > LARGEST_FILE:
         raise InputError(f"{path}: larger than 10 MB", hint="is it the right file?")
-    return text
+    return data
+
+
+def to_text(data: bytes, *, where: str) -> str:
+    """The content of a file as text in UTF-8.
+
+    Raises  InputError when it is no text.
+    """
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        raise InputError(f"{where}: not a text file", hint="CSV, JSON or YAML in UTF-8 is read here") from None
 
 
 def parse_json(text: str, *, where: str) -> Any:
@@ -90,24 +103,3 @@ def _numbers(value: Any) -> Any:
         return int(value) if str(value).lstrip("+-").isdigit() else float(value)
     except (TypeError, ValueError):
         return value
-
-
-def read_tree(path: str) -> TokenTree:
-    """The tree in a JSON file: a bare list of paths, a document with `paths` or `parents`, or a plan's recommended one.
-
-    Raises  InputError that names the file and the path that is wrong.
-    """
-    from .tree import TokenTree
-
-    data = parse_json(read_text(path), where=path)
-    if isinstance(data, dict) and isinstance(data.get("recommended"), dict):
-        data = data["recommended"]
-    try:
-        if isinstance(data, dict) and data.get("paths") is None and isinstance(data.get("parents"), list):
-            return TokenTree.from_parents(data["parents"], data.get("ranks"))
-        paths = data.get("paths") if isinstance(data, dict) else data
-        if not isinstance(paths, list):
-            raise InputError("no paths", hint='a list of paths such as [[0],[1],[0,0]], or {"paths": [...]}')
-        return TokenTree.from_paths(paths)
-    except InputError as error:
-        raise InputError(f"{path}: {error.message}", hint=error.hint) from None

@@ -75,7 +75,7 @@ def _in_use(shape: options.Shape, likely: Any) -> Any:
     from ..tree import TokenTree
 
     if shape.from_ is not None and shape.k is None:
-        from ..files import read_tree
+        from ..stacks.tree_files import read_tree
 
         with values.naming("--from"):
             return read_tree(shape.from_)

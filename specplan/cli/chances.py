@@ -179,7 +179,7 @@ def given_tree(shape: options.Shape, acceptance: options.Acceptance) -> Any:
     if shape.from_ is not None:
         if shape.k is not None:
             raise InputError("--from and --k both give the tree", hint="leave one of them out")
-        from ..files import read_tree
+        from ..stacks.tree_files import read_tree
 
         with values.naming("--from"):
             return read_tree(shape.from_)

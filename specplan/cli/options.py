@@ -178,7 +178,7 @@ class Shape(Group):
     max_depth: Text = text("--max-depth", "N", "Most draft levels. Default 16.")
     max_children: Text = text("--max-children", "N", "Most children of a node.")
     k: Text = text("--k", "K", "Evaluate the chain of K; with --accept-length, its measured K.")
-    from_: Text = text("--from", "FILE", "Evaluate the tree in this file (a list of paths, or a tree's JSON).")
+    from_: Text = text("--from", "FILE", "Evaluate the tree in this file: paths, JSON, YAML, a growmap, ...")
     tie: Text = text("--tie", "SHARE", "Shapes this close to the best count as equal. Default 1%.")
 
 

@@ -3,7 +3,7 @@
 >>> from .capability import Capability
 >>> chains = Capability("chain", ("eagle3",), (), "", max_depth=4)
 >>> broken_limits(TokenTree.full(2, 2), chains)
-('a node has 2 children; only a chain can be run',)
+{'family': 'a node has 2 children; only a chain can be run'}
 """
 
 from __future__ import annotations
@@ -18,32 +18,27 @@ def require_within(
 ) -> None:
     """Raise DoesNotFit, with the first limit that the tree breaks, unless the stack can run it."""
     broken = broken_limits(tree, capability, heads=heads, max_rank=max_rank)
-    if broken:
-        raise DoesNotFit(
-            f"{name}: {broken[0]}", hint="--lower gives the best shape that it can run, with the loss stated"
-        )
+    for text in broken.values():
+        raise DoesNotFit(f"{name}: {text}", hint="--lower gives the best shape that it can run, with the loss stated")
 
 
 def broken_limits(
     tree: TokenTree, capability: Capability, *, heads: int | None = None, max_rank: int | None = None
-) -> tuple[str, ...]:
-    """Every limit that the tree breaks, each as a sentence without a full stop; () when it fits.
+) -> dict[str, str]:
+    """The limits that the tree breaks: family, size, heads, rank, gap, late -> a sentence without a full stop.
 
     heads      levels that the draft has heads for, None: not known
     max_rank   children of a node that the user allows, from 1; None: no wish
     """
-    return tuple(
-        text
-        for text in (
-            _family(tree, capability),
-            _sizes(tree, capability),
-            _heads(tree, heads),
-            _ranks(tree, capability, max_rank),
-            _gap(tree) if capability.contiguous else "",
-            _late_expansion(tree) if capability.expanding_first else "",
-        )
-        if text
-    )
+    found = {
+        "family": _family(tree, capability),
+        "size": _sizes(tree, capability),
+        "heads": _heads(tree, heads),
+        "rank": _ranks(tree, capability, max_rank),
+        "gap": _gap(tree) if capability.contiguous else "",
+        "late": _late_expansion(tree) if capability.expanding_first else "",
+    }
+    return {limit: text for limit, text in found.items() if text}
 
 
 def _family(tree: TokenTree, capability: Capability) -> str:

@@ -16,6 +16,9 @@ from typing import Any
 from ..errors import InputError
 
 LARGEST = 64 * 2**20
+# The pickle says which tensors there are, the numbers lie beside it: it is small, and so is all that comes of it.
+LARGEST_PICKLE = 2 * 2**20
+MOST_ITEMS = 16 * 2**20
 
 # storage type -> (struct code, bytes an element)
 _STORAGES = {
@@ -57,25 +60,42 @@ class _Tensors:
             raise InputError(f"{where}: a zip, but no torch file", hint="CSV, JSON or a torch file of one vector")
         if sum(info.file_size for info in archive.infolist()) > LARGEST:
             raise InputError(f"{where}: larger than 64 MiB", hint="a vector of rates is small: is it a checkpoint?")
+        if archive.getinfo(pickles[0]).file_size > LARGEST_PICKLE:
+            raise InputError(f"{where}: a pickle larger than 2 MiB", hint="a vector or a growmap has few tensors")
         self.pickle, self.folder = pickles[0], pickles[0][: -len("data.pkl")]
+        self.items = 0
         order = f"{self.folder}byteorder"
         self.order = ">" if order in names and archive.read(order).strip() == b"big" else "<"
 
     def load(self) -> Any:
         outer = self
 
-        class Only(pickle.Unpickler):
+        # Python's own: the one in C reserves memory for whatever number of memo entries the file names.
+        class Only(pickle._Unpickler):  # type: ignore[misc]
             def find_class(self, module: str, name: str) -> Any:
                 return outer.known(module, name)
 
             def persistent_load(self, pid: Any) -> Any:
                 return outer.storage(pid)
 
-        return _plain(Only(io.BytesIO(self.archive.read(self.pickle))).load())
+        return self.plain(Only(io.BytesIO(self.archive.read(self.pickle))).load())
+
+    def count(self, items: int) -> None:
+        """Refuse a file of which more comes than a file of tensors has: the same list in itself, over and over."""
+        self.items += items
+        if self.items > MOST_ITEMS:
+            raise InputError(f"{self.where}: a torch file of too many numbers", hint="is it a checkpoint?")
+
+    def plain(self, value: Any) -> Any:
+        """What was saved, as lists and mappings."""
+        self.count(1)
+        if isinstance(value, dict):
+            return {str(key): self.plain(item) for key, item in value.items()}
+        return [self.plain(item) for item in value] if isinstance(value, (list, tuple)) else value
 
     def known(self, module: str, name: str) -> Any:
         if (module, name) == ("torch._utils", "_rebuild_tensor_v2"):
-            return lambda *arguments: _rebuild(*arguments)  # a fresh one: the file cannot change the function
+            return lambda *arguments: self.rebuild(*arguments)  # a fresh one: the file cannot change the function
         if module in ("torch", "torch.storage") and name in _STORAGES:
             return name
         if (module, name) == ("collections", "OrderedDict"):
@@ -92,19 +112,18 @@ class _Tensors:
         code, size = _STORAGES[pid[1]]
         raw = self.archive.read(f"{self.folder}data/{pid[2]}")
         count = len(raw) // size
+        self.count(count)
         return struct.unpack(f"{self.order}{count}{code}", raw[: count * size])
 
+    def rebuild(self, storage: tuple[Any, ...], offset: int, size: Any, stride: Any, *_: Any) -> Any:
+        """A tensor as nested lists."""
+        if len(size) > 4 or min(size, default=0) < 0:
+            raise ValueError("shape")
+        self.count(math.prod(max(length, 1) for length in size))
+        return _nested(storage, offset, size, stride)
 
-def _rebuild(storage: tuple[Any, ...], offset: int, size: tuple[int, ...], stride: tuple[int, ...], *_: Any) -> Any:
-    """A tensor as nested lists."""
+
+def _nested(storage: tuple[Any, ...], offset: int, size: tuple[int, ...], stride: tuple[int, ...]) -> Any:
     if not size:
         return storage[offset]
-    if len(size) > 4 or min(size) < 0 or math.prod(size) > LARGEST:
-        raise ValueError("shape")
-    return [_rebuild(storage, offset + i * stride[0], size[1:], stride[1:]) for i in range(size[0])]
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {str(key): _plain(item) for key, item in value.items()}
-    return [_plain(item) for item in value] if isinstance(value, (list, tuple)) else value
+    return [_nested(storage, offset + i * stride[0], size[1:], stride[1:]) for i in range(size[0])]
