@@ -85,7 +85,9 @@ def unknown_settings(settings: Mapping[str, Any], known: Sequence[str], what: st
     from ..errors import did_you_mean
 
     return [
-        Problem("refused", name, f"{what} does not know {name[:60]!r}; {did_you_mean(name, known) or 'no such setting'}")
+        Problem(
+            "refused", name, f"{what} does not know {name[:60]!r}; {did_you_mean(name, known) or 'no such setting'}"
+        )
         for name in settings
         if name not in known
     ]

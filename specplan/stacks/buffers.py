@@ -55,9 +55,7 @@ def eagle1(tree: TokenTree) -> dict[str, Any]:
     indices = [rank + TOPK * order[parent] + 1 for rank, parent in zip(tree.ranks, tree.parents)]
     draft_indices, repeats = [], []
     for level in range(1, tree.depth):
-        fed = [
-            node for node, depth in enumerate(tree.position_offsets) if depth == level and tree.child_counts[node]
-        ]
+        fed = [node for node, depth in enumerate(tree.position_offsets) if depth == level and tree.child_counts[node]]
         blocks: dict[int, list[int]] = {}
         for node in fed:
             blocks.setdefault(tree.parents[node], []).append(tree.ranks[node])

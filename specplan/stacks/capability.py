@@ -35,6 +35,7 @@ class Capability:
     max_rank       largest child rank, from 0; None: no limit known
     pool           dynamic: nodes that topk k and depth d allow: square, k + (d-1) k^2, or linear, k d and at least d
     max_topk       dynamic: largest topk; None: no limit known
+    max_children   most children of a node, level by level, where levels differ; (): no such limit
     contiguous     whether the ranks below a parent have to be 0, 1, 2, ...
     expanding_first   whether, below a parent, children that have children have to come before those without
     order          what the order of the list has to be, in words; empty: none
@@ -59,6 +60,7 @@ class Capability:
     max_rank: int | None = None
     pool: str = "square"
     max_topk: int | None = None
+    max_children: tuple[int, ...] = ()
     contiguous: bool = True
     expanding_first: bool = False
     planned: str | None = None
@@ -197,8 +199,9 @@ class Stack:
 
         Raises  InputError for a version that is no version or lies before every record.
         """
-        if version is None:
+        if version in (None, self.read):
             return self.capabilities[0]
+        assert version is not None
         for capability in self.capabilities:
             if _within(version, capability):
                 return capability

@@ -13,6 +13,8 @@ from typing import Any
 from ..errors import InputError
 from ..tree import MAX_NODES, TokenTree
 
+KEYS = ("roots", "branches", "Successors", "mask", "depth", "size")
+
 
 def growmap(tree: TokenTree) -> dict[str, Any]:
     """The six keys, numbered breadth first, the root counted."""

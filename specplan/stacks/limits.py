@@ -25,7 +25,7 @@ def require_within(
 def broken_limits(
     tree: TokenTree, capability: Capability, *, heads: int | None = None, max_rank: int | None = None
 ) -> dict[str, str]:
-    """The limits that the tree breaks: family, size, heads, rank, gap, late -> a sentence without a full stop.
+    """The limits that the tree breaks: family, size, children, heads, rank, gap, late -> a sentence.
 
     heads      levels that the draft has heads for, None: not known
     max_rank   children of a node that the user allows, from 1; None: no wish
@@ -33,6 +33,7 @@ def broken_limits(
     found = {
         "family": _family(tree, capability),
         "size": _sizes(tree, capability),
+        "children": _children(tree, capability),
         "heads": _heads(tree, heads),
         "rank": _ranks(tree, capability, max_rank),
         "gap": _gap(tree) if capability.contiguous else "",
@@ -69,6 +70,16 @@ def _sizes(tree: TokenTree, capability: Capability) -> str:
         return f"{tree.depth} levels; at most {capability.max_depth} can be run"
     if capability.max_nodes is not None and tree.nodes > capability.max_nodes:
         return f"{tree.nodes} nodes; at most {capability.max_nodes} can be run (the root not counted)"
+    return ""
+
+
+def _children(tree: TokenTree, capability: Capability) -> str:
+    """The first level on which a node has more children than the stack drafts there."""
+    counts = [tree.root_children, *tree.child_counts]
+    levels = [0, *tree.position_offsets]
+    for count, level in zip(counts, levels):
+        if level < len(capability.max_children) and count > capability.max_children[level]:
+            return f"{count} children of a node in step {level + 1}; at most {capability.max_children[level]} there"
     return ""
 
 

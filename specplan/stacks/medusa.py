@@ -1,4 +1,4 @@
-"""Medusa: accuracies of the heads, and the raw table of hits that `heads_accuracy.py` writes."""
+"""Medusa: the list of paths; accuracies of the heads, and the raw table of hits that `heads_accuracy.py` writes."""
 
 from __future__ import annotations
 
@@ -10,6 +10,10 @@ from typing import Any
 
 from ..acceptance import to_probabilities
 from ..errors import InputError
+from . import buffers
+from ._paths_check import Outcomes, path_problems
+from .capability import Capability, Export, Problem, Stack, Wanted
+from .path_list import paths_export
 from .reading import Reading
 
 _MEANING = (
@@ -75,3 +79,66 @@ def hits(tables: Sequence[Any]) -> Reading:
         pairs.append(tuple((count, float(len(table))) for count in counts))
     rows = tuple(tuple(count / trials for count, trials in row) for row in pairs)
     return Reading("medusa-head-hits", _MEANING, rows=rows, pairs=tuple(pairs), scheme="topk", rounds=pairs[0][0][1])
+
+
+# ---- the tree
+
+
+def export(wanted: Wanted, capability: Capability, version: str) -> Export:
+    """`medusa_choices`, as `medusa_generate` takes it."""
+    return paths_export(
+        wanted.tree,
+        "medusa_choices",
+        command=f"python llm_judge/gen_model_answer_medusa.py --model-path {wanted.draft or 'HEADS'} "
+        '--model-id medusa --medusa-choices "$(cat medusa_choices.json)"',
+        buffers=buffers.medusa(wanted.tree),
+        notes=need_of_heads(wanted),
+    )
+
+
+def need_of_heads(wanted: Wanted) -> tuple[str, ...]:
+    """How many heads the tree needs, where the user does not say how many there are."""
+    if wanted.heads is not None:
+        return ()
+    return (f"the checkpoint needs {wanted.tree.depth} heads; --heads N checks it",)
+
+
+def check(settings: Mapping[str, Any], capability: Capability, version: str) -> list[Problem]:
+    """What `generate_medusa_buffers` and the first draft make of a hand-written list."""
+    heads = settings.get("medusa_num_heads")
+    given = settings.get("medusa_choices")
+    return path_problems("medusa_choices", given, capability, OUTCOMES, heads=heads if type(heads) is int else None)
+
+
+OUTCOMES: Outcomes = {
+    "type": ("refused", "the buffers are not built"),
+    "mixed": ("refused", "TypeError when the list is sorted"),
+    "empty": ("refused", "ValueError from max()"),
+    "empty_path": ("refused", "IndexError when the buffers are built"),
+    "duplicate": ("silent", "the mask and the position ids come out wrong, with no error"),
+    "parent": ("refused", "ValueError '... is not in list'; where a whole depth is skipped, IndexError"),
+    "one_based": ("silent", "taken as it stands: the best child is never drafted"),
+    "heads": ("refused", "IndexError on the first draft"),
+    "rank": ("silent", "every head has ten candidates: the rank reads the block of the next head"),
+}
+
+STACK = Stack(
+    "medusa",
+    "Medusa",
+    "1.0",
+    (
+        Capability(
+            "static",
+            ("medusa",),
+            ("medusa_choices",),
+            "FasterDecoding/Medusa e2a5d20c, medusa/model/utils.py generate_medusa_buffers",
+            max_rank=buffers.TOPK - 1,
+            contiguous=False,
+            order="none; sorted inside by length, then by value",
+            cost="its cost jumps past 64 tokens on an A100: 63 nodes is the published size",
+            note="levels up to the number of heads; batch 1 only",
+        ),
+    ),
+    export,
+    check,
+)

@@ -6,11 +6,14 @@
 
 from __future__ import annotations
 
+import json
 import re
+from collections.abc import Mapping
 from typing import Any
 
 from ..errors import InputError
 from ..tree import TokenTree
+from .capability import Export
 
 _TOKEN = re.compile(r"\s*(?:([\[(])|([\])])|(,)|([+-]?\d+(?:\.\d+)?)|(#[^\n]*))")
 _PAIRS = {"[": "]", "(": ")"}
@@ -22,6 +25,16 @@ _DIGITS = 12
 def paths_of(tree: TokenTree) -> list[list[int]]:
     """The paths as plain lists, sorted by length, then by value."""
     return [list(path) for path in tree.paths]
+
+
+def paths_export(
+    tree: TokenTree, setting: str, *, command: str, buffers: Mapping[str, Any], notes: tuple[str, ...] = ()
+) -> Export:
+    """A list of paths under the name of the stack's setting, and as a JSON file of that name."""
+    paths = paths_of(tree)
+    return Export(
+        {setting: paths}, {f"{setting}.json": json.dumps(paths) + "\n"}, command=command, buffers=buffers, notes=notes
+    )
 
 
 def parse_paths(text: str, *, where: str = "the list of paths") -> list[Any]:

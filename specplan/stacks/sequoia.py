@@ -1,12 +1,17 @@
-"""Sequoia: the acceptance vector, from JSON or from the torch file."""
+"""Sequoia: the growmap; the acceptance vector, from JSON or from the torch file."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ..acceptance import to_probabilities
+from ..errors import EnvironmentProblem
+from ..tree import TokenTree
+from ._growmap_check import growmap_problems
+from .capability import Capability, Export, Problem, Stack, Wanted
+from .growmap import growmap
 from .reading import Reading
 
 # Entries that add up to 1 within this hold the mass of "no child accepted" as their last: the writer that keeps it
@@ -44,3 +49,68 @@ def from_json(data: Any) -> Reading | None:
         return None
     whole = all(float(value).is_integer() for value in data)
     return None if whole or not all(0 <= value <= 1 for value in data) else vector(data)
+
+
+# ---- the tree
+
+
+def export(wanted: Wanted, capability: Capability, version: str) -> Export:
+    """The growmap as a torch file. Needs torch."""
+    return Export(
+        {"growmap": "growmap.pt", "M": f"{wanted.tree.width} + the longest sequence"},
+        {"growmap.pt": torch_file_of(wanted.tree)},
+        command=f"python tests/testbed.py --model {wanted.draft or 'DRAFT'} --target {wanted.model or 'MODEL'} "
+        f"--T 0.6 --P 1.0 --start 0 --end 200 --M {wanted.tree.width + 256} --growmap growmap.pt --dataset cnn",
+        buffers=growmap(wanted.tree),
+        notes=(f"--M is at least {wanted.tree.width} (the tree with its root) + the longest sequence, 256 here",),
+    )
+
+
+def torch_file_of(tree: TokenTree) -> bytes:
+    """The six keys as `tree_search.py` saves them: mask and depth as int64 tensors, the rest as lists.
+
+    Raises  EnvironmentProblem without torch.
+    """
+    import io
+
+    try:
+        import torch
+    except ImportError:
+        raise EnvironmentProblem(
+            "a growmap is a torch file, and torch is not installed",
+            hint="pip install 'specplan[measure]'; --to umbrella writes the same growmap as JSON",
+        ) from None
+    made = growmap(tree)
+    saved = {
+        **made,
+        "mask": torch.tensor(made["mask"], dtype=torch.int64),
+        "depth": torch.tensor(made["depth"], dtype=torch.int64),
+    }
+    buffer = io.BytesIO()
+    torch.save(saved, buffer)
+    return buffer.getvalue()
+
+
+def check(settings: Mapping[str, Any], capability: Capability, version: str) -> list[Problem]:
+    """What the engine makes of a growmap: nothing in it is checked when it is loaded."""
+    return growmap_problems(settings, "growmap")
+
+
+STACK = Stack(
+    "sequoia",
+    "Sequoia",
+    "0ff3ff71",
+    (
+        Capability(
+            "static",
+            ("sequoia", "chain"),
+            ("growmap", "M"),
+            "Infini-AI-Lab/Sequoia 0ff3ff71, tree_search.py, Tree/SpecTree.py",
+            root_counted=True,
+            order="node numbers breadth first, children of a parent side by side",
+            note="nothing is checked when a growmap is loaded; batch 1 only",
+        ),
+    ),
+    export,
+    check,
+)

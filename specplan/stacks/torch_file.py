@@ -17,7 +17,7 @@ from ..errors import InputError
 
 LARGEST = 64 * 2**20
 # The pickle says which tensors there are, the numbers lie beside it: it is small, and so is all that comes of it.
-LARGEST_PICKLE = 2 * 2**20
+LARGEST_PICKLE = 2**19
 MOST_ITEMS = 16 * 2**20
 
 # storage type -> (struct code, bytes an element)
@@ -61,7 +61,7 @@ class _Tensors:
         if sum(info.file_size for info in archive.infolist()) > LARGEST:
             raise InputError(f"{where}: larger than 64 MiB", hint="a vector of rates is small: is it a checkpoint?")
         if archive.getinfo(pickles[0]).file_size > LARGEST_PICKLE:
-            raise InputError(f"{where}: a pickle larger than 2 MiB", hint="a vector or a growmap has few tensors")
+            raise InputError(f"{where}: a pickle larger than 512 KiB", hint="a vector or a growmap has few tensors")
         self.pickle, self.folder = pickles[0], pickles[0][: -len("data.pkl")]
         self.items = 0
         order = f"{self.folder}byteorder"
@@ -71,7 +71,7 @@ class _Tensors:
         outer = self
 
         # Python's own: the one in C reserves memory for whatever number of memo entries the file names.
-        class Only(pickle._Unpickler):  # type: ignore[misc]
+        class Only(pickle._Unpickler):
             def find_class(self, module: str, name: str) -> Any:
                 return outer.known(module, name)
 
@@ -81,14 +81,16 @@ class _Tensors:
         return self.plain(Only(io.BytesIO(self.archive.read(self.pickle))).load())
 
     def count(self, items: int) -> None:
-        """Refuse a file of which more comes than a file of tensors has: the same list in itself, over and over."""
+        """Refuse a file of which more comes than is in it: the same storage or the same list, over and over."""
         self.items += items
         if self.items > MOST_ITEMS:
             raise InputError(f"{self.where}: a torch file of too many numbers", hint="is it a checkpoint?")
 
     def plain(self, value: Any) -> Any:
         """What was saved, as lists and mappings."""
-        self.count(1)
+        if isinstance(value, _Tensor):
+            return value.numbers
+        self.count(MOST_ITEMS // LARGEST_PICKLE)  # a pickle has at most one item a byte
         if isinstance(value, dict):
             return {str(key): self.plain(item) for key, item in value.items()}
         return [self.plain(item) for item in value] if isinstance(value, (list, tuple)) else value
@@ -120,7 +122,14 @@ class _Tensors:
         if len(size) > 4 or min(size, default=0) < 0:
             raise ValueError("shape")
         self.count(math.prod(max(length, 1) for length in size))
-        return _nested(storage, offset, size, stride)
+        return _Tensor(_nested(storage, offset, size, stride))
+
+
+class _Tensor:
+    """A tensor's numbers as nested lists."""
+
+    def __init__(self, numbers: Any) -> None:
+        self.numbers = numbers
 
 
 def _nested(storage: tuple[Any, ...], offset: int, size: tuple[int, ...], stride: tuple[int, ...]) -> Any:
