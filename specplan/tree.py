@@ -216,6 +216,14 @@ class TokenTree:
         """
         return tuple(self._upwards(self.parents[node]))
 
+    def way(self, node: int) -> tuple[int, ...]:
+        """The nodes from below the root down to `node` itself.
+
+        >>> TokenTree.chain(3).way(2)
+        (0, 1, 2)
+        """
+        return (node, *self.ancestors(node))[::-1]
+
     def _upwards(self, node: int) -> Iterator[int]:
         while node >= 0:
             yield node

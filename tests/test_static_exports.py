@@ -18,7 +18,6 @@ from specplan.stacks import buffers, sequoia, specinfer
 from specplan.stacks._trtllm_static import STATIC
 from specplan.stacks._trtllm_static import export as trtllm_export
 from specplan.stacks._vllm_token_tree import TOKEN_TREE
-from specplan.stacks._vllm_token_tree import export as vllm_export
 from specplan.stacks.capability import Capability, Wanted
 from specplan.stacks.growmap import growmap
 from specplan.stacks.limits import broken_limits, require_within
@@ -87,9 +86,9 @@ def test_the_worked_example_is_written_as_the_stacks_documents_it():
         "size": 6,
     }
     made = trtllm_export(Wanted(T5, method="eagle3"), STATIC, "1.3")
-    assert made.files["speculative.yaml"] == (
-        "speculative_config:\n  decoding_type: Eagle\n  max_draft_len: 2\n  speculative_model_dir: DRAFT\n"
-        "  eagle_choices: [[0], [1], [0, 0], [0, 1], [1, 0]]\n"
+    assert made.files["config.yaml"] == (
+        "speculative_config:\n  decoding_type: Eagle\n  max_draft_len: 2\n  eagle_choices:\n"
+        "  - [0]\n  - [1]\n  - [0, 0]\n  - [0, 1]\n  - [1, 0]\n"
     )
     assert made.buffers["packed_mask"] == [1, 3, 5, 11, 19, 37]
     assert buffers.medusa(T5)["retrieve_indices"] == [[0, 2, 5], [0, 1, 4], [0, 1, 3]]
@@ -117,7 +116,7 @@ def test_a_growmap_without_torch_is_an_environment_problem_that_names_the_other_
 def test_a_chain_for_tensorrt_llm_is_its_length_since_a_chain_as_a_tree_crashes():
     made = trtllm_export(Wanted(TokenTree.chain(4), method="eagle3", draft="org/draft"), STATIC, "1.3")
     assert made.settings == {"decoding_type": "Eagle", "max_draft_len": 4, "speculative_model_dir": "org/draft"}
-    assert '"org/draft"' in made.files["speculative.yaml"]
+    assert "org/draft" in made.files["config.yaml"]
     with pytest.raises(DoesNotFit, match="one level"):
         trtllm_export(Wanted(TREES["parallel_3"], method="eagle3"), STATIC, "1.3")
 
@@ -129,16 +128,32 @@ def test_medusa_in_tensorrt_llm_takes_the_heads():
     assert "eagle_choices" not in made.settings
 
 
-def test_a_token_tree_of_vllm_is_the_string_of_its_own_tests_and_warns():
-    for name, text in (
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
         ("uniform_2x2", "[(0,), (1,), (0, 0), (0, 1), (1, 0), (1, 1)]"),
         ("parallel_3", "[(0,), (1,), (2,)]"),
-    ):
-        made = vllm_export(Wanted(TREES[name], draft="org/draft"), TOKEN_TREE, "0.20.2")
-        assert made.settings["speculative_token_tree"] == text
-        assert made.settings["num_speculative_tokens"] == TREES[name].nodes
-        assert "as one chain" in made.warnings[0]
-    assert "speculative_token_tree" not in vllm_export(Wanted(TokenTree.chain(3)), TOKEN_TREE, "0.20.2").settings
+    ],
+)
+def test_a_token_tree_of_vllm_is_the_string_of_its_own_tests_and_warns(name, text):
+    made = exported("vllm@0.20.2", TREES[name], draft="org/draft")
+    assert made.settings["speculative_token_tree"] == text
+    assert made.settings["num_speculative_tokens"] == TREES[name].nodes
+    assert made.environment == {"VLLM_ATTENTION_BACKEND": "TREE_ATTN"}
+    assert "as one chain" in made.warnings[0]
+
+
+def test_a_chain_needs_no_token_tree():
+    assert exported("vllm@0.20.2", TokenTree.chain(3), method="eagle3").settings == {
+        "method": "eagle3",
+        "num_speculative_tokens": 3,
+    }
+
+
+@pytest.mark.parametrize("stack", ["vllm@0.20.2", "trtllm@1.3"])
+def test_methods_that_draft_chains_take_no_tree(stack):
+    with pytest.raises(DoesNotFit, match="drafts chains"):
+        exported(stack, TREES["uniform_2x2"], method="ngram")
 
 
 def test_specinfer_takes_the_width_of_its_third_step():

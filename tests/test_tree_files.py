@@ -14,14 +14,11 @@ import pytest
 
 from specplan.acceptance import DepthTable
 from specplan.errors import InputError
-from specplan.stacks import eagle1, hydra, medusa, sequoia, umbrella
-from specplan.stacks._trtllm_static import STATIC
-from specplan.stacks._trtllm_static import export as trtllm_export
-from specplan.stacks._vllm_token_tree import TOKEN_TREE
-from specplan.stacks._vllm_token_tree import export as vllm_export
+from specplan.stacks import sequoia
 from specplan.stacks.capability import Wanted
 from specplan.stacks.growmap import growmap, successors_of
 from specplan.stacks.path_list import parse_paths, paths_of
+from specplan.stacks.registry import stack_of
 from specplan.stacks.tree_files import read_tree, tree_of
 from specplan.tree import TokenTree
 
@@ -164,25 +161,25 @@ def adjacency_of(wanted):
     return json.dumps({"tree_adj": {str(node): below for node, below in enumerate(successors_of(wanted))}}).encode()
 
 
-def file_of(export, capability, name):
+def file_of(name, file):
+    """What writes a tree as that file of a stack's export."""
+    stack, capability, version = stack_of(name)
+
     def write(wanted):
-        content = export(Wanted(wanted), capability, "1").files[name]
+        content = stack.export(Wanted(wanted), capability, version).files[file]
         return content if isinstance(content, bytes) else content.encode()
 
     return write
 
 
 FORMS = {
-    "medusa": (file_of(medusa.export, medusa.STACK.capabilities[0], "medusa_choices.json"), {"contiguous": False}),
-    "hydra": (
-        file_of(hydra.export, hydra.STACK.capabilities[0], "hydra_choices.json"),
-        {"contiguous": True, "expanding_first": True},
-    ),
-    "eagle1": (file_of(eagle1.export, eagle1.STACK.capabilities[0], "choices.py"), {"contiguous": False}),
+    "medusa": (file_of("medusa", "medusa_choices.json"), {"contiguous": False}),
+    "hydra": (file_of("hydra", "hydra_choices.json"), {"contiguous": True, "expanding_first": True}),
+    "eagle1": (file_of("eagle1", "choices.py"), {"contiguous": False}),
     "sequoia": (sequoia.torch_file_of, {"contiguous": True}),
-    "umbrella": (file_of(umbrella.export, umbrella.STACK.capabilities[0], "growmap.json"), {"contiguous": True}),
-    "tensorrt-llm": (file_of(trtllm_export, STATIC, "speculative.yaml"), {"contiguous": True}),
-    "vllm": (file_of(vllm_export, TOKEN_TREE, "speculative.json"), {"contiguous": True, "uniform": True}),
+    "umbrella": (file_of("umbrella", "growmap.json"), {"contiguous": True}),
+    "trtllm": (file_of("trtllm@1.3", "config.yaml"), {"contiguous": True}),
+    "vllm": (file_of("vllm@0.20.2", "speculative_config.json"), {"contiguous": True, "uniform": True}),
     "sam-decoding": (adjacency_of, {"contiguous": True}),
 }
 
@@ -195,9 +192,9 @@ def test_what_is_written_is_read_as_the_same_tree_ten_thousand_times(form):
     seen = {}
     while read < 10_000:
         wanted = random_tree(rng, **kind)
-        if not wanted.nodes or (form in ("tensorrt-llm", "vllm") and wanted.nodes == wanted.depth):
+        if not wanted.nodes or (form in ("trtllm", "vllm") and wanted.nodes == wanted.depth):
             continue
-        if form == "tensorrt-llm" and wanted.depth == 1:
+        if form == "trtllm" and wanted.depth == 1:
             continue
         read += 1
         if wanted not in seen:

@@ -2,20 +2,30 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from typing import Any
 
 from ..errors import DoesNotFit
+from ..tree import TokenTree
 from . import buffers
 from ._paths_check import Outcomes, path_problems
 from .capability import Capability, Export, Problem, Wanted
-from .path_list import paths_of
+from .path_list import parse_paths, paths_of
+from .writing import draft_missing, named
+
+METHODS = {
+    "chain": "DraftTarget",
+    "eagle": "Eagle",
+    "eagle3": "Eagle",
+    "medusa": "Medusa",
+    "mtp": "MTP",
+    "ngram": "NGram",
+}
 
 STATIC = Capability(
     "static",
-    ("eagle3", "eagle", "medusa", "chain"),
-    ("eagle_choices", "medusa_choices", "max_draft_len", "decoding_type", "speculative_model_dir"),
+    tuple(METHODS),
+    ("decoding_type", "max_draft_len", "speculative_model_dir", "eagle_choices", "medusa_choices"),
     "NVIDIA/TensorRT-LLM llmapi/llm_args.py, _torch/speculative/spec_tree_manager.py, speculativeChoicesUtils.cpp",
     until="1.3",
     max_rank=15,
@@ -28,50 +38,57 @@ STATIC = Capability(
 def export(wanted: Wanted, capability: Capability, version: str) -> Export:
     """The speculative config as YAML; a chain is its length alone, since a chain written as a tree crashes.
 
-    Raises  DoesNotFit for a tree of one level, which crashes too.
+    Raises  DoesNotFit for a tree of one level, which crashes too, and for a tree that a method does not draft.
     """
-    tree, medusa = wanted.tree, wanted.method == "medusa"
-    settings: dict[str, Any] = {
-        "decoding_type": "Medusa" if medusa else "Eagle",
-        "max_draft_len": tree.depth,
-        "speculative_model_dir": wanted.draft or "DRAFT",
-    }
-    warnings = ["static trees are deprecated in 1.3 and gone after it"]
-    if medusa:
-        settings["num_medusa_heads"] = wanted.heads or tree.depth
-        settings["medusa_choices"] = paths_of(tree)
-        warnings.append("Medusa runs on the TensorRT backend alone: backend: tensorrt")
+    tree = TokenTree.chain(wanted.longest) if wanted.dynamic is not None else wanted.tree
+    method = METHODS[wanted.method or "eagle3"]
+    settings: dict[str, Any] = {"decoding_type": method, "max_draft_len": tree.depth}
+    if wanted.draft is not None and method != "NGram":
+        settings["speculative_model_dir"] = wanted.draft
+    warnings = draft_missing(wanted, method not in ("MTP", "NGram"))
+    if method == "Medusa":
+        settings |= {"num_medusa_heads": wanted.heads or tree.depth, "medusa_choices": paths_of(tree)}
+        warnings = (*warnings, "Medusa runs on the TensorRT backend alone (backend: tensorrt)")
     elif tree.nodes > tree.depth:
-        if tree.depth == 1:
-            raise DoesNotFit(
-                f"tensorrt-llm {version}: a tree of one level crashes (TensorRT-LLM#10323)",
-                hint="--lower gives a chain or a deeper tree",
-            )
+        _refuse(method, tree, version)
         settings["eagle_choices"] = paths_of(tree)
-        warnings.append("wider static trees have given shorter acceptance (TensorRT-LLM#10343): measure both")
-    else:
-        warnings = []
-    shown = "".join(f"  {name}: {_scalar(value)}\n" for name, value in settings.items())
+        warnings = (*warnings, *STATIC_WARNINGS)
     return Export(
         settings,
-        {"speculative.yaml": f"speculative_config:\n{shown}"},
-        command=f"trtllm-serve {wanted.model or 'MODEL'} --extra_llm_api_options speculative.yaml",
+        {"config.yaml": yaml_of(settings)},
+        f"trtllm-serve {named(wanted.model, 'MODEL')} --extra_llm_api_options config.yaml",
         buffers={
             "packed_mask": buffers.packed_mask(tree),
             "position_offsets": [0, *tree.position_offsets],
-            "eagle_paths": [[0, *_way(tree.ancestors(node), node)] for node in range(tree.nodes)],
+            "eagle_paths": [[0], *([0, *(step + 1 for step in tree.way(node))] for node in range(tree.nodes))],
         },
-        warnings=tuple(warnings),
+        warnings=warnings,
     )
 
 
-def _way(above: tuple[int, ...], node: int) -> list[int]:
-    return [step + 1 for step in (*above[::-1], node)]
+STATIC_WARNINGS = (
+    "static trees are deprecated in 1.3 and gone after it",
+    "wider static trees have given shorter acceptance (TensorRT-LLM#10343): measure both",
+)
 
 
-def _scalar(value: Any) -> str:
-    """As YAML writes it: a list in one line, a text in quotes where it needs them."""
-    return json.dumps(value) if not isinstance(value, str) or not value.replace("-", "").isalnum() else value
+def _refuse(method: str, tree: TokenTree, version: str) -> None:
+    if method != "Eagle":
+        raise DoesNotFit(f"trtllm {version}: {method} drafts chains; a tree has no form in it", hint="--method eagle3")
+    if tree.depth == 1:
+        raise DoesNotFit(
+            f"trtllm {version}: a tree of one level crashes (TensorRT-LLM#10323)",
+            hint="a chain or a deeper tree; --lower gives the best one",
+        )
+
+
+def yaml_of(settings: Mapping[str, Any]) -> str:
+    """The settings as a --config file; lists of paths in one line."""
+    import yaml
+
+    dumper = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
+    shown = {"speculative_config": dict(settings)}
+    return str(yaml.dump(shown, Dumper=dumper, sort_keys=False, default_flow_style=None, width=10**6))
 
 
 def check(settings: Mapping[str, Any], capability: Capability, version: str) -> list[Problem]:
@@ -91,9 +108,6 @@ def _eagle(settings: Mapping[str, Any], capability: Capability) -> list[Problem]
     problems = path_problems("eagle_choices", given, capability, EAGLE)
     if any(problem.kind == "refused" for problem in problems):
         return problems
-    from ..tree import TokenTree
-    from .path_list import parse_paths
-
     tree = TokenTree.from_paths(set(map(tuple, parse_paths(given) if isinstance(given, str) else given)))
     if tree.nodes == tree.depth:
         text = "a chain written as a tree crashes (TensorRT-LLM#10325): max_draft_len alone is the chain"

@@ -7,54 +7,60 @@ import shlex
 from collections.abc import Mapping
 from typing import Any
 
-from ..errors import InputError
+from ..errors import DoesNotFit, InputError
 from ..tree import TokenTree
 from ._paths_check import Outcomes, path_problems
 from .capability import Capability, Export, Problem, Wanted
 from .limits import is_uniform
 from .path_list import parse_paths
+from .writing import draft_missing, named
 
 AS_A_CHAIN = (
     "the rejection sampler verifies branches as one chain (vllm#18327): a tree gains nothing over its chain of first "
     "ranks"
 )
 
+WITH_TREES = ("eagle3", "eagle")
+
 TOKEN_TREE = Capability(
     "uniform",
-    ("eagle", "eagle3"),
+    (*WITH_TREES, "chain", "mtp", "ngram"),
     ("method", "model", "num_speculative_tokens", "speculative_token_tree"),
     "vllm 0.11.0 and 0.20.2: config/speculative.py, v1/spec_decode/eagle.py, v1/attention/backends/tree_attn.py",
     since="0.10",
-    until="0.20.2",
+    until="0.20",
+    planned="chain",
     order="none; sorted inside by length, then by value",
     cost="TREE_ATTN backend alone: fp16 or bf16, no fp8 cache, block size a multiple of 16",
     note=AS_A_CHAIN,
 )
 
 
-def export(wanted: Wanted, capability: Capability, version: str) -> Export:
-    """The speculative config with the tree as text; a chain needs no tree."""
+def export(wanted: Wanted, version: str) -> Export:
+    """The speculative config of a tree with branches, which is text in it; a chain needs no tree.
+
+    Raises  DoesNotFit for methods whose drafts are chains.
+    """
+    if wanted.method not in (None, *WITH_TREES):
+        raise DoesNotFit(
+            f"vllm {version}: {wanted.method} drafts chains; a tree has no form in it", hint="--method eagle3"
+        )
     tree = wanted.tree
-    settings: dict[str, Any] = {
-        "method": wanted.method or "eagle3",
-        "model": wanted.draft or "DRAFT",
-        "num_speculative_tokens": tree.nodes,
-    }
-    warnings: tuple[str, ...] = ()
-    serve = f"vllm serve {wanted.model or 'MODEL'}"
-    if tree.nodes > tree.depth:
-        settings["speculative_token_tree"] = tree_text(tree)
-        warnings = (f"vllm {version}: {AS_A_CHAIN}",)
-        serve = f"VLLM_ATTENTION_BACKEND=TREE_ATTN {serve}"
+    settings: dict[str, Any] = {"method": wanted.method or "eagle3"}
+    if wanted.draft is not None:
+        settings["model"] = wanted.draft
+    settings |= {"num_speculative_tokens": tree.nodes, "speculative_token_tree": tree_text(tree)}
+    command = f"vllm serve {named(wanted.model, 'MODEL')} --speculative-config {shlex.quote(json.dumps(settings))}"
     return Export(
         settings,
-        {"speculative.json": json.dumps(settings) + "\n"},
-        command=f"{serve} --speculative-config {shlex.quote(json.dumps(settings))}",
+        {"speculative_config.json": json.dumps(settings) + "\n"},
+        command,
+        {"VLLM_ATTENTION_BACKEND": "TREE_ATTN"},
         buffers={
             "attention_mask": [list(row) for row in tree.mask_with_root()],
             "position_ids": [0, *tree.position_offsets],
         },
-        warnings=warnings,
+        warnings=(f"vllm {version}: {AS_A_CHAIN}", *draft_missing(wanted)),
     )
 
 

@@ -87,7 +87,7 @@ def retrieve_rows(tree: TokenTree) -> list[list[int]]:
     rows = []
     for node in range(tree.nodes):
         if not tree.child_counts[node]:
-            way = [node, *tree.ancestors(node)][::-1]
+            way = tree.way(node)
             rows.append([0, *(step + 1 for step in way), *[-1] * (tree.depth - len(way))])
     return rows
 

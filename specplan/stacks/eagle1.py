@@ -48,10 +48,10 @@ OUTCOMES: Outcomes = {
 }
 
 STACK = Stack(
-    "eagle1",
-    "EAGLE-1",
-    "1.2.1",
-    (
+    name="eagle1",
+    title="EAGLE-1",
+    read="1.2.1",
+    capabilities=(
         Capability(
             "static",
             ("eagle",),
@@ -64,7 +64,7 @@ STACK = Stack(
             note="at least two levels; the published tree named mc_sim_7b_63 has 25 nodes; batch 1 only",
         ),
     ),
-    export,
-    check,
+    export=export,
+    check=check,
     aliases=("eagle-1",),
 )

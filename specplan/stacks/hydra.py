@@ -37,10 +37,10 @@ OUTCOMES: Outcomes = {
 }
 
 STACK = Stack(
-    "hydra",
-    "Hydra",
-    "3f39fbd2",
-    (
+    name="hydra",
+    title="Hydra",
+    read="3f39fbd2",
+    capabilities=(
         Capability(
             "static",
             ("medusa",),
@@ -52,6 +52,6 @@ STACK = Stack(
             note="levels up to the number of heads; batch 1 only; children with children come before those without",
         ),
     ),
-    export,
-    check,
+    export=export,
+    check=check,
 )

@@ -123,10 +123,10 @@ OUTCOMES: Outcomes = {
 }
 
 STACK = Stack(
-    "medusa",
-    "Medusa",
-    "1.0",
-    (
+    name="medusa",
+    title="Medusa",
+    read="1.0",
+    capabilities=(
         Capability(
             "static",
             ("medusa",),
@@ -139,6 +139,6 @@ STACK = Stack(
             note="levels up to the number of heads; batch 1 only",
         ),
     ),
-    export,
-    check,
+    export=export,
+    check=check,
 )

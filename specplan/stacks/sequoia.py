@@ -97,10 +97,10 @@ def check(settings: Mapping[str, Any], capability: Capability, version: str) -> 
 
 
 STACK = Stack(
-    "sequoia",
-    "Sequoia",
-    "0ff3ff71",
-    (
+    name="sequoia",
+    title="Sequoia",
+    read="0ff3ff71",
+    capabilities=(
         Capability(
             "static",
             ("sequoia", "chain"),
@@ -111,6 +111,6 @@ STACK = Stack(
             note="nothing is checked when a growmap is loaded; batch 1 only",
         ),
     ),
-    export,
-    check,
+    export=export,
+    check=check,
 )

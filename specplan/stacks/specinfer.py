@@ -49,10 +49,10 @@ def check(settings: Mapping[str, Any], capability: Capability, version: str) -> 
 
 
 STACK = Stack(
-    "specinfer",
-    "SpecInfer",
-    "9105e453",
-    (
+    name="specinfer",
+    title="SpecInfer",
+    read="9105e453",
+    capabilities=(
         Capability(
             "uniform",
             ("specinfer", "chain"),
@@ -65,7 +65,7 @@ STACK = Stack(
             note="branches in the third step only; other widths need a change of the source",
         ),
     ),
-    export,
-    check,
+    export=export,
+    check=check,
     aliases=("flexflow",),
 )

@@ -9,6 +9,7 @@ from typing import Any
 
 from ..errors import DoesNotFit
 from ..plan import Dynamic
+from . import _trtllm_static
 from .capability import Capability, Export, Stack, Wanted
 from .prometheus import Page, positions
 from .reading import Asked, Reading, number, objects_with, total
@@ -92,6 +93,8 @@ _DYNAMIC = Capability(
 
 def export(wanted: Wanted, capability: Capability, version: str) -> Export:
     """The `speculative_config` of the --config file."""
+    if capability is _trtllm_static.STATIC:
+        return _trtllm_static.export(wanted, capability, version)
     at = wanted.dynamic or Dynamic(wanted.longest, 1, wanted.longest)
     settings: dict[str, Any] = {}
     if wanted.method is not None:
@@ -126,7 +129,12 @@ def export(wanted: Wanted, capability: Capability, version: str) -> Export:
         notes.append("forced acceptance counts without the bonus token; older versions take whole numbers alone")
     command = f"trtllm-serve {named(wanted.model, 'MODEL')} --config config.yaml"
     return Export(
-        settings, {"config.yaml": _yaml(settings)}, command, environment, notes=tuple(notes), warnings=warnings
+        settings,
+        {"config.yaml": _trtllm_static.yaml_of(settings)},
+        command,
+        environment,
+        notes=tuple(notes),
+        warnings=warnings,
     )
 
 
@@ -144,17 +152,11 @@ def draft_len_schedule(wanted: Wanted) -> dict[int, int]:
     return {entry.last: entry.k for entry in ranges}
 
 
-def _yaml(settings: dict[str, Any]) -> str:
-    import yaml
-
-    return str(yaml.safe_dump({"speculative_config": settings}, sort_keys=False))
-
-
 STACK = Stack(
     name="trtllm",
     title="TensorRT-LLM",
     read="1.4",
-    capabilities=(_DYNAMIC,),
+    capabilities=(_DYNAMIC, _trtllm_static.STATIC),
     export=export,
     aliases=("tensorrt-llm", "tensorrt_llm"),
     start="trtllm-serve {model}",

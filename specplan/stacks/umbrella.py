@@ -50,10 +50,10 @@ def _of_config(settings: Mapping[str, Any]) -> list[Problem]:
 
 
 STACK = Stack(
-    "umbrella",
-    "UMbreLLa",
-    "0.1.0",
-    (
+    name="umbrella",
+    title="UMbreLLa",
+    read="0.1.0",
+    capabilities=(
         Capability(
             "static",
             ("sequoia", "chain"),
@@ -64,6 +64,6 @@ STACK = Stack(
             note="nothing is checked when a growmap is loaded; batch 1 only",
         ),
     ),
-    export,
-    check,
+    export=export,
+    check=check,
 )

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ..errors import DoesNotFit, InputError
+from . import _vllm_token_tree
 from .capability import Capability, Export, Stack, Wanted
 from .prometheus import Page, read_counters
 from .reading import Asked, Reading, Series, added, histogram, number, objects_with, total
@@ -239,6 +240,8 @@ _CHAINS = Capability(
 
 def export(wanted: Wanted, capability: Capability, version: str) -> Export:
     """The JSON of --speculative-config, one length or lengths by batch size."""
+    if wanted.tree.nodes > wanted.tree.depth:
+        return _vllm_token_tree.export(wanted, version)
     k = wanted.longest
     _refuse_odd_length(k, wanted.n_predict)
     settings: dict[str, Any] = {}
@@ -289,7 +292,7 @@ STACK = Stack(
     name="vllm",
     title="vLLM",
     read="0.33.0",
-    capabilities=(_SINCE_SCHEDULES, _CHAINS),
+    capabilities=(_SINCE_SCHEDULES, _CHAINS, _vllm_token_tree.TOKEN_TREE),
     export=export,
     start="vllm serve {model}",
     pages=(from_page,),
