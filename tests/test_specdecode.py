@@ -124,6 +124,19 @@ def test_eight_sequences_of_a_27b_model_are_as_slow_as_measured_on_rows_that_set
     assert eight / one == pytest.approx(slower, rel=within)
 
 
+@pytest.mark.parametrize(("context", "ms"), [(528, (12.652, 14.666, 17.816)), (4112, (13.374, 16.067, 20.461))])
+def test_few_rows_of_8_bit_weights_on_apple_are_within_6_percent_of_rows_that_set_nothing(context, ms):
+    # Qwen2-7B in Q8_0 on M2 Ultra with 1, 2 and 4 sequences (ggml-org/llama.cpp#16894)
+    timer = specdecode.PassTimer(
+        specdecode.load_hardware("m2-ultra"),
+        specdecode.load_model("qwen2.5-7b").with_format("q8_0"),
+        engine=specdecode.load_engine("llama.cpp"),
+    )
+    found = [1e3 * timer.seconds(specdecode.Load(1, batch, context)) for batch in (1, 2, 4)]
+    assert found == pytest.approx(ms, rel=0.06)
+    assert [one / found[0] for one in found] == pytest.approx([one / ms[0] for one in ms], rel=0.06)
+
+
 def test_a_pass_over_17_tokens_on_m4_pro_takes_what_the_user_measured_within_5_percent():
     case = next(case for case in specdecode.stated()["cases"] if case["id"] == "UC059")
     chain = specdecode._chain_of(case)

@@ -174,11 +174,10 @@ def batches_that_fit(place: Scene, batches: list[int]) -> list[int]:
 
     load, capacity = place.load, place.hardware.memory.capacity
 
-    def fits(batch: int) -> bool:
-        needed = target_bytes(place.model, context=load.context, batch=batch, tp=load.tp, offload=place.offload)
-        return needed <= capacity
+    def needed(batch: int) -> float:
+        return target_bytes(place.model, context=load.context, batch=batch, tp=load.tp, offload=place.offload)
 
-    kept = [batch for batch in batches if fits(batch)] or batches[:1]
+    kept = [batch for batch in batches if needed(batch) <= capacity] or batches[:1]
     if len(kept) < len(batches):
         place.notes.append(f"batches above {kept[-1]} do not fit: their caches need more than the device has")
     return kept
