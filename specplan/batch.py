@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from .acceptance import Acceptance, as_acceptance
@@ -108,3 +108,33 @@ def _ranges(batches: Sequence[int], plans: dict[int, tuple[int, int, float]]) ->
     starts = [tried[0], *(after for before, after in zip(tried, tried[1:]) if plans[before][:2] != plans[after][:2])]
     ends = [*(batches[batches.index(start) - 1] for start in starts[1:]), batches[-1]]
     return [Stretch(first, last, *plans[first]) for first, last in zip(starts, ends)]
+
+
+def fewest_stretches(batches: Sequence[int], plans: Mapping[int, Plan], tie: float) -> list[Stretch]:
+    """Chains by batch size as few ranges: within each, one length is within `tie` of the best at every size tried.
+
+    batches   rising batch sizes, all of them
+    plans     the plans inside a family of chains for the sizes that were tried
+    """
+    tried = sorted(plans)
+    lengths = {batch: _lengths(plans[batch], tie) for batch in tried}
+    ranges: list[tuple[int, set[int]]] = []
+    for batch in tried:
+        common = ranges[-1][1] & lengths[batch].keys() if ranges else set()
+        if common:
+            ranges[-1] = ranges[-1][0], common
+        else:
+            ranges.append((batch, set(lengths[batch])))
+    ends = [*(batches[batches.index(first) - 1] for first, _ in ranges[1:]), batches[-1]]
+    found = [(first, last, min(common)) for (first, common), last in zip(ranges, ends)]
+    return [Stretch(first, last, k, k, lengths[first][k]) for first, last, k in found]
+
+
+def _lengths(plan: Plan, tie: float) -> dict[int, float]:
+    """Speed-up by length of the chains within `tie` of the best; where memory decides, plain decoding alone."""
+    best = plan.legal or plan.best
+    if best is None or (plan.memory is not None and not plan.memory.fits):
+        return {0: 1.0}
+    known = {row.nodes: row.speedup for row in best.candidates if row.speedup is not None}
+    enough = max(known.values()) * (1 - tie)
+    return {nodes: speedup for nodes, speedup in known.items() if speedup >= enough}

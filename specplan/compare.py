@@ -14,9 +14,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 from .acceptance import Acceptance, ByDepth, DepthTable, Independent, Mixture
-from .in_stack import best_uniform_tree, only
+from .in_stack import Runnable, best_uniform_tree, only, plan_in_stack
 from .memory import Memory
 from .methods import NEEDS, Method, Missing, Needs
 from .plan import Best, Costs, Limits, Plan, Shape, best_tree, plan
@@ -118,18 +119,24 @@ def plan_method(
     tie: float = 0.01,
     memory_of: Callable[[Costs], Callable[[int], Memory]] | None = None,
     merged: bool = False,
+    runnable: Runnable | None = None,
 ) -> Plan:
     """The plan with this method: its costs, its limits, its family of shapes.
 
     costs    of the target's pass and the overhead; the method puts its own draft and verification in
     merged   True when the acceptance is that of the merged tree of several drafts; else it is that of each draft by
              itself, and the speed-up is an interval between drafts that agree and drafts that never do
+    runnable what a stack runs: the recommended shape is one of those; None: any of the method's
     Raises   DoesNotFit when the target alone does not fit; Missing where the acceptance does not say enough
     """
     priced, within = method_costs(costs, method), method_limits(limits, method)
     given = None if acceptance is None else method_acceptance(acceptance, method)
     needed = None if memory_of is None else memory_of(priced)
-    answer = plan(given, priced, within, tie=tie, memory_of=needed, search=search_of(method))
+    how: dict[str, Any] = {"tie": tie, "memory_of": needed, "search": search_of(method)}
+    if runnable is None:
+        answer = plan(given, priced, within, **how)
+    else:
+        answer = plan_in_stack(given, priced, within, runnable, **how)
     if method.drafts == 1 or merged or given is None:
         return answer
     return _between(answer, given, priced, within, method)

@@ -318,9 +318,19 @@ def warnings_of(method: Any, acceptance: Any) -> list[str]:
 
 
 def planner(
-    place: scenes.Scene, costs: Any, limits: Any, builder: Builder, tie: float, *, merged: bool = False
+    place: scenes.Scene,
+    costs: Any,
+    limits: Any,
+    builder: Builder,
+    tie: float,
+    *,
+    merged: bool = False,
+    runnable: Any = None,
 ) -> Callable[[str, Any], tuple[Any, Any]]:
-    """name, acceptance -> (method, plan); for layerskip with rates by exit layer, the best layer's."""
+    """name, acceptance -> (method, plan); for layerskip with rates by exit layer, the best layer's.
+
+    runnable   what a stack runs, where shapes are for one
+    """
     from ..compare import best_exit, plan_method
 
     timed = place.hardware is not None and place.model is not None
@@ -335,6 +345,7 @@ def planner(
             tie=tie,
             memory_of=(lambda priced: pricing.memory_of(scene, priced)) if timed else None,  # type: ignore[arg-type, return-value]
             merged=merged,
+            runnable=runnable,
         )
 
     def plan_of(name: str, acceptance: Any) -> tuple[Any, Any]:
@@ -387,6 +398,7 @@ def plan_at(
     tie: float,
     shape: options.Shape,
     tree: Any | None,
+    runnable: Any = None,
 ) -> tuple[Any, Any, Any]:
     """(plan, costs, limits) with the method that was asked for; what it assumes is noted in `place`."""
     from ..compare import method_costs, method_limits
@@ -396,7 +408,7 @@ def plan_at(
     assert name is not None
     builder = Builder(place, costs, draft, asked, acceptance)
     try:
-        method, plan = planner(place, costs, limits, builder, tie)(name, acceptance)
+        method, plan = planner(place, costs, limits, builder, tie, runnable=runnable)(name, acceptance)
     except Missing as lack:
         raise InputError(f"--method {name}: {lack.message}", hint=lack.hint) from None
     refuse_deeper(method, shape, tree)

@@ -299,6 +299,15 @@ class More(Group):
     max_rank: Text = text("--max-rank", "N", "Most children of a node of its trees. Default 10.")
 
 
+class Stack(Group):
+    """The serving stack that a shape is for."""
+
+    panel = "Stack"
+    stack: Text = text(
+        "--stack", "NAME[@VERSION]", "Only shapes that this stack runs, with its settings; specplan stacks lists them."
+    )
+
+
 class Methods(Group):
     """How tokens are drafted."""
 

@@ -3,7 +3,7 @@
 from typing import Any
 
 from .. import units
-from . import chances, goals, methods, pricing, scenes, values
+from . import chances, goals, methods, pricing, scenes, stack, values
 from .app import Command, new_app
 from .finish import check_plot, finish
 from .options import (
@@ -17,6 +17,7 @@ from .options import (
     Output,
     Plot,
     Shape,
+    Stack,
     Target,
     Verify,
     command,
@@ -37,6 +38,7 @@ def plan(
     shape: Shape,
     verify: Verify,
     more: More,
+    serving: Stack,
     goal: Goal,
     output: Output,
     plot: Plot,
@@ -48,8 +50,10 @@ def plan(
 
     Without an acceptance the break-even is printed: none is ever assumed. --tokens 60 --deadline 2s
     asks how often a burst is in time, --price-per-hour 2 what a million tokens costs.
+    --stack vllm plans what vLLM can run and prints its settings; with --batch 1..256 lengths by batch size.
     """
-    from ..batch import schedule
+    from ..batch import fewest_stretches, schedule
+    from ..in_stack import plan_in_stack
     from ..plan import Costs, Limits, Plan, Shape, shape_of
     from ..plan import plan as make_plan
     from ..render.plan import plan_answer
@@ -64,6 +68,10 @@ def plan(
     scenes.say_of_baseline(place, base.measured_tpot)
     wanted = methods.asked(how, shape, more.heads, more.max_rank, families=more.families)
     name = methods.only_one(wanted)
+    aim = stack.aimed(serving)
+    if aim is not None:
+        aim.takes(name)
+    runnable = None if aim is None else aim.runnable(by_batch=len(batches) > 1)
     methods.rate_of_drafted(place, acceptance, wanted.stop)
     likely = methods.exits_or(wanted, chances.acceptance(acceptance, shape))
     tree = chances.given_tree(shape, acceptance)
@@ -79,20 +87,29 @@ def plan(
             limits = chances.chains_only_if_needed(place, likely, limits)
         place.inputs.update(budget=limits.nodes, max_depth=limits.depth, max_children=limits.children, tie=tie)
         if name is not None:
-            return methods.plan_at(place, costs, limits, draft, wanted, likely, tie, shape, tree)
-        return make_plan(likely, costs, limits, tie=tie, memory_of=pricing.memory_of(place, costs)), costs, limits
+            return methods.plan_at(place, costs, limits, draft, wanted, likely, tie, shape, tree, runnable)
+        memory_of = pricing.memory_of(place, costs)
+        if runnable is not None:
+            found = plan_in_stack(likely, costs, limits, runnable, tie=tie, memory_of=memory_of)
+        else:
+            found = make_plan(likely, costs, limits, tie=tie, memory_of=memory_of)
+        return found, costs, limits
 
     answer, costs, limits = plan_at(place)
     by_batch: dict[int, Shape] = {}
+    plans: dict[int, Plan] = {}
 
     def plan_of(batch: int) -> Plan:
         found = plan_at(place.at_batch(batch))[0]
         by_batch[batch] = found.recommended or found.plain
+        plans[batch] = found
         return found
 
     stretches = None
     if len(batches) > 1 and likely is not None:
         stretches = schedule(sorted(set(batches)), plan_of)
+        if aim is not None and aim.capability.schedule is not None:
+            stretches = fewest_stretches(sorted(set(batches)), plans, tie)
         place.inputs["batch"] = batches
     if verify.verify_curve is None and answer.recommended is not None:
         scenes.say_of_attention(place, answer.recommended.width)
@@ -102,7 +119,19 @@ def plan(
     given = None if tree is None or likely is None else shape_of(tree, likely, costs)
     chances.warn_of_depth(place, tree, likely)
     scenes.refuse_if_strict(place, output)
-    shown = plan_answer(place, answer, costs, limits, likely, stretches, extra, asked, given)
+    keys = None
+    if aim is not None and answer.recommended is not None and answer.best is not None:
+        keys = stack.in_planned(
+            aim,
+            place,
+            answer.recommended,
+            free=answer.best.shape,
+            stretches=stretches,
+            method=name,
+            draft=draft.draft[0] if draft.draft else None,
+            model=target.model,
+        )
+    shown = plan_answer(place, answer, costs, limits, likely, stretches, extra, asked, given, keys)
 
     def sheet() -> Any:
         from ..render.figures.sheets import plan_sheet

@@ -3,10 +3,11 @@
 from typing import Any
 
 from .. import units
-from . import chances, pricing, scenes, values
+from ..errors import InputError
+from . import chances, pricing, scenes, stack, values
 from .app import Command, new_app
 from .finish import check_plot, finish
-from .options import Acceptance, Device, Draft, Mask, More, Output, Plot, Shape, Target, Verify, command
+from .options import Acceptance, Device, Draft, Mask, More, Output, Plot, Shape, Stack, Target, Verify, command
 
 app = new_app()
 TENTHS = [round(0.1 * i, 1) for i in range(1, 10)]
@@ -25,6 +26,7 @@ def tree(
     plot: Plot,
     shown: Mask,
     more: More,
+    serving: Stack,
 ) -> None:
     """The best draft tree: for a node budget, or per second with a device or measured curves.
 
@@ -39,6 +41,9 @@ def tree(
     ps = values.read("--p", acceptance.p, units.parse_shares) if acceptance.p and _is_range(acceptance.p) else None
     likely = None if ps else chances.acceptance(acceptance, shape)
     known = bool(ps) or likely is not None
+    aim = stack.aimed(serving)
+    if aim is not None and likely is None:
+        raise InputError("--stack needs an acceptance to search with", hint="--p 0.6, --child-prob 0.6,0.2, ...")
     place = scenes.scene(device, target)
     place.inputs["acceptance"] = chances.described(acceptance, shape)
     costs = pricing.costs(place, draft, verify, most=values.read("--budget", shape.budget, units.parse_integer))
@@ -50,10 +55,12 @@ def tree(
         chances.warn_of_conditions(place, likely)
         chances.warn_of_depth(place, given, likely)
         if given is None:
-            chances.refuse_unknown_siblings(likely, limits)
-        answer = tree_answer(
-            place, likely, limits, costs, given, mask=shown.mask, extra=pricing.extra(place, more, draft, verify)
-        )
+            chances.refuse_unknown_siblings(likely, limits if aim is None else aim.runnable().within(limits))
+        best, keys = None, None
+        if aim is not None:
+            best, keys = stack.tree_in_stack(aim, place, likely, limits, costs, given, draft, target.model)
+        extra = pricing.extra(place, more, draft, verify)
+        answer = tree_answer(place, likely, limits, costs, given, mask=shown.mask, extra=extra, best=best, stack=keys)
     elif known or costs is None or limits is None:
         decay = 1.0 if acceptance.decay is None else values.share("--decay", acceptance.decay)
         answer = sweep_answer(place, ps or TENTHS, limits, costs, given, decay=decay, known=known)

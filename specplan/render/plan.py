@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields
 from typing import Any
 
+from ..acceptance_files import acceptance_document
 from ..batch import Stretch
 from ..drafters import bytes_ratio
 from ..memory import Memory
 from ..plan import Costs, Limits, Plan, Shape
-from ..tree import TokenTree
 from ..units import plural, show_bytes, show_share, show_time
+from .export import stack_parts, stack_words
 from .extra import NOTHING, extra_keys, extra_tables
 from .goals import goal_ending, goal_keys, goal_tables, goal_words
 from .output import Answer, Lines, Table, answer_of
@@ -37,13 +38,18 @@ def plan_answer(
     extra: Any,
     goals: Any,
     given: Shape | None = None,
+    stack: Mapping[str, Any] | None = None,
 ) -> Answer:
-    """Verdict first, then the shapes (`given`: one that was asked for), the round's time, the memory, and why."""
+    """Verdict first, then the shapes (`given`: one that was asked for), the round's time, the memory, and why.
+
+    stack   what the serving stack reads for the recommended shape, where the plan is for one
+    """
     assumptions = [*place.assumptions, *cost_assumptions(costs)]
     if acceptance is not None:
         assumptions += acceptance_assumptions(acceptance)
     keys = plan_keys(place, answer, costs) | NOTHING | goal_keys(goals)
-    keys |= {"schedule": stretches, "given": _tree_keys(given)}
+    keys |= {"schedule": stretches, "given": _tree_keys(given), "stack": stack}
+    keys |= {"acceptance": None if acceptance is None else acceptance_document(acceptance), "costs": cost_keys(costs)}
     if acceptance is not None and answer.best is not None:
         keys |= extra_keys(extra, acceptance, limits, costs, answer.best.shape, answer.best.tree)
     return answer_of(
@@ -54,14 +60,31 @@ def plan_answer(
         parts=[
             *_parts(answer, costs, acceptance, given),
             *_schedule_table(stretches),
+            *stack_parts(stack),
             *goal_tables(goals),
             *extra_tables(keys),
         ],
-        why=[*_why(answer, costs), *exactness_words(acceptance), *goal_words(goals)],
+        why=[*_why(answer, costs), *stack_words(stack), *exactness_words(acceptance), *goal_words(goals)],
         assumptions=assumptions,
         notes=place.notes,
         warnings=place.warnings,
     )
+
+
+def cost_keys(costs: Costs) -> dict[str, Any]:
+    """Times of the passes by width, so that a document says by itself what another shape would cost."""
+    draft, last = costs.draft, costs.draft.last or len(costs.verify_s)
+    each = [draft.at(width) for width in range(1, last + 1)] if callable(draft.pass_s) else draft.pass_s
+    return {
+        "verify_s": list(costs.verify_s),
+        "draft_s": each,
+        "overhead_s": costs.overhead_s,
+        "draft_passes": costs.draft_passes,
+        "draft_shape": costs.draft_shape,
+        "batch": costs.batch,
+        "proposed": costs.proposed,
+        "relative": costs.relative,
+    }
 
 
 NO_MEMORY = dict.fromkeys(item.name for item in fields(Memory))
@@ -166,9 +189,8 @@ def _parts(answer: Plan, costs: Costs, acceptance: Any | None, given: Shape | No
         assert shape is not None
         if shape.nodes:
             yield _round_table(shape, costs)
-            tree = TokenTree.from_parents(shape.parents, shape.ranks)
             yield Lines(
-                list(drawing(tree, acceptance, most=20)),
+                list(drawing(shape.tree, acceptance, most=20)),
                 title=f"recommended: level widths {', '.join(map(str, shape.widths))}",
             )
     if answer.memory is not None:
@@ -227,7 +249,7 @@ def _why(answer: Plan, costs: Costs) -> Iterator[str]:
     best, chosen = answer.best, answer.recommended
     assert best is not None
     assert chosen is not None
-    if chosen.nodes and chosen.nodes < best.shape.nodes:
+    if chosen.nodes and chosen.nodes < best.shape.nodes and answer.legal is None:
         loss = 1 - (chosen.speedup or 0) / (best.shape.speedup or 1)
         fewer = best.shape.nodes - chosen.nodes
         lost = show_share(loss, 2)

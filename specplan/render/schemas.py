@@ -123,7 +123,11 @@ class _TreeKeys(ShapeKeys, ExtraKeys):
     break_even_table: list[BreakEven]
 
 
-class TreeDocument(Common, _TreeKeys, total=False):
+class _Serving(TypedDict):
+    stack: StackKeys | None
+
+
+class TreeDocument(Common, _TreeKeys, _Serving, total=False):
     """specplan.tree/1: `rows` is filled for a range of p, `mask` (nodes x nodes) with --mask or up to 64 nodes."""
 
     mask: Mask
@@ -193,6 +197,38 @@ class DeadlineKeys(BurstTimes):
     smallest: SmallestKeys | None
 
 
+class StackKeys(TypedDict):
+    """What a serving stack reads: its own names with underscores; `depth` in drafted levels, `nodes` without the root.
+
+    `loss` is the share of tokens per second lost against the free optimum.
+    """
+
+    name: str
+    version: str
+    family: str
+    settings: dict[str, Any]
+    nodes: int
+    width: int
+    depth: int
+    loss: float | None
+    command: str
+    environment: dict[str, str]
+    files: dict[str, str]
+
+
+class CostKeys(TypedDict):
+    """Seconds (times a plain pass, if `relative`) of passes over 1, 2, ... tokens per sequence."""
+
+    verify_s: list[float | None]
+    draft_s: float | list[float | None] | None
+    overhead_s: float
+    draft_passes: str
+    draft_shape: str
+    batch: int
+    proposed: float
+    relative: bool
+
+
 class PlanDocument(Common, ExtraKeys):
     """specplan.plan/1."""
 
@@ -209,6 +245,9 @@ class PlanDocument(Common, ExtraKeys):
     schedule: list[Stretch] | None
     deadline: DeadlineKeys | None
     cost: Price | None
+    stack: StackKeys | None
+    acceptance: dict[str, Any] | None
+    costs: CostKeys
 
 
 class NeedsKeys(TypedDict):

@@ -21,6 +21,7 @@ from ..plan import (
 )
 from ..tree import TokenTree
 from ..units import plural, show_time
+from .export import stack_parts, stack_words
 from .output import Answer, Lines, Table, answer_of
 
 DRAWN_NODES = 64
@@ -41,15 +42,21 @@ def tree_answer(
     *,
     mask: bool,
     extra: Any,
+    best: Best | None = None,
+    stack: Mapping[str, Any] | None = None,
 ) -> Answer:
-    """The best tree within `limits`, or what a given one yields."""
+    """The best tree within `limits`, or what a given one yields.
+
+    best    the best shape where it was searched for already: inside what a stack runs
+    stack   what the stack reads for it
+    """
     if given is not None:
         limits = Limits(max(given.nodes, 1), max(given.depth, 1))
         shape = shape_of(given, acceptance, costs)
         best, tree = None, given
     else:
         assert limits is not None
-        best = best_tree(acceptance, limits, costs)
+        best = best or best_tree(acceptance, limits, costs)
         shape, tree = best.shape, best.tree
     others = comparisons(acceptance, limits, costs)
     keys = EMPTY | shape_keys(shape)
@@ -60,6 +67,7 @@ def tree_answer(
         "candidates": best.candidates if best else [],
         "comparisons": {name: None if other is None else comparison_keys(other) for name, other in others.items()},
     }
+    keys["stack"] = stack
     if mask or tree.nodes <= DRAWN_NODES:
         keys["mask"] = tree.mask()
     parts: list[Table | Lines] = [Lines(list(drawing(tree, acceptance)), title=_heading(shape))]
@@ -74,6 +82,7 @@ def tree_answer(
         found = extra_keys(extra, acceptance, limits, costs, shape, tree)
         keys |= found
         parts += extra_tables(found)
+    parts += stack_parts(stack)
     if mask:
         parts.append(Lines(list(mask_lines(tree)), title="attention mask (first column: the prefix), position offset"))
     assumptions = [*place.assumptions, *cost_assumptions(costs), *acceptance_assumptions(acceptance)]
@@ -83,7 +92,7 @@ def tree_answer(
         inputs=place.inputs,
         keys=keys,
         parts=parts,
-        why=list(_why(shape, best, costs, keys["interval"])),
+        why=[*_why(shape, best, costs, keys["interval"]), *stack_words(stack)],
         assumptions=assumptions,
         notes=place.notes,
         warnings=place.warnings,
@@ -123,6 +132,7 @@ EMPTY: dict[str, Any] = {item.name: None for item in fields(Shape)} | {
     "limits": None,
     "sensitivity": None,
     "interval": None,
+    "stack": None,
 }
 KINDS = {
     "independent": "each candidate is accepted with the same probability p, whatever its siblings and the path above",

@@ -91,6 +91,9 @@ class Wanted:
     draft      name or path of the draft model or head, as the user wrote it
     model      name or path of the target
     heads      heads of a Medusa-like draft
+    max_rank   most children of a node that are allowed
+    batch      sequences in a pass that the shape was planned for
+    max_batch  most requests that the server is to take at a time, None: not said
     exit_layer layers that draft, where the target drafts for itself
     n_predict  tokens that one pass of the checkpoint's own head predicts
     survival   at least i drafted tokens accepted, i = 1, 2, ...: for simulated acceptance; () where not known
@@ -106,6 +109,7 @@ class Wanted:
     model: str | None = None
     heads: int | None = None
     max_rank: int | None = None
+    batch: int = 1
     max_batch: int | None = None
     exit_layer: int | None = None
     n_predict: int | None = None

@@ -22,7 +22,7 @@ def export_to(stack: Stack, capability: Capability, version: str, wanted: Wanted
     name = f"{stack.name} {version}"
     if capability.family == "none":
         raise DoesNotFit(f"{name}: {capability.note}", hint="specplan stacks lists what the others take")
-    wanted = replace(wanted, method=_method(name, capability, wanted.method))
+    wanted = replace(wanted, method=known_method(name, capability, wanted.method))
     if wanted.schedule:
         wanted = _scheduled(name, capability, wanted)
     elif wanted.dynamic is not None:
@@ -35,7 +35,8 @@ def export_to(stack: Stack, capability: Capability, version: str, wanted: Wanted
     return stack.export(wanted, capability, version)
 
 
-def _method(name: str, capability: Capability, method: str | None) -> str | None:
+def known_method(name: str, capability: Capability, method: str | None) -> str | None:
+    """The stack's way of drafting for a method; DoesNotFit where it has none."""
     if method is None or method in capability.methods:
         return method
     if method in DRAFT_MODEL and "chain" in capability.methods:

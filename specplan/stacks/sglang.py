@@ -260,9 +260,8 @@ def export(wanted: Wanted, capability: Capability, version: str) -> Export:
         settings["speculative_dspark_sps_table_path"] = "sps_table.json"
         files["sps_table.json"] = json.dumps(cost_table(wanted.passes)) + "\n"
         notes.append("the cost table is read with SGLANG_RAGGED_VERIFY_MODE=compact; it holds for the plan's context")
-    settings["max_running_requests"] = max(_largest_batch(wanted), DEFAULT_REQUESTS)
-    if wanted.max_batch is not None:
-        settings["max_running_requests"] = max(wanted.max_batch, 1)
+    largest = wanted.schedule[-1].last if wanted.schedule else wanted.batch
+    settings["max_running_requests"] = wanted.max_batch or max(largest, DEFAULT_REQUESTS)
     warnings = () if wanted.method in ("mtp", "ngram") else draft_missing(wanted)
     if wanted.method is None:
         warnings += ("the way of drafting is not known: --method eagle3 names the algorithm",)
@@ -336,10 +335,6 @@ def cost_table(passes: Any) -> dict[str, Any]:
         "sample_steps_per_sec": [float(f"{rate:.6g}") for rate in rates],
         "max_batch_tokens": tokens[-1],
     }
-
-
-def _largest_batch(wanted: Wanted) -> int:
-    return wanted.schedule[-1].last if wanted.schedule else 0
 
 
 def _environment(wanted: Wanted) -> dict[str, str]:

@@ -28,10 +28,9 @@ _RECORD = Capability(
 
 def export(wanted: Wanted, capability: Capability, version: str) -> Export:
     """Arguments of `generate`. A fixed length: schedule constant, confidence threshold 0."""
-    if wanted.max_batch is not None and wanted.max_batch > 1:
-        raise DoesNotFit(
-            f"transformers: assisted generation takes one sequence, not {wanted.max_batch}", hint="plan for --batch 1"
-        )
+    batch = max(wanted.batch, wanted.max_batch or 1)
+    if batch > 1:
+        raise DoesNotFit(f"transformers: assisted generation takes one sequence, not {batch}", hint="--batch 1")
     settings = _settings(wanted)
     named = {"assistant_model": "assistant"} if wanted.method in (None, "chain") else {}
     arguments = ", ".join(f"{name}={value!r}" for name, value in settings.items())

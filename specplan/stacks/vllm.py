@@ -263,8 +263,7 @@ def export(wanted: Wanted, capability: Capability, version: str) -> Export:
     config = json.dumps(settings, separators=(",", ":"))
     command = f"vllm serve {named(wanted.model, 'MODEL')} --speculative-config {shlex.quote(config)}"
     warnings = () if wanted.method in ("mtp", "ngram") else draft_missing(wanted)
-    files = {"speculative_config.json": json.dumps(settings) + "\n"}
-    return Export(settings, files, command, notes=tuple(notes), warnings=warnings)
+    return Export(settings, command=command, notes=tuple(notes), warnings=warnings)
 
 
 def _refuse_odd_length(k: int, n_predict: int | None) -> None:

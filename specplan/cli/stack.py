@@ -1,0 +1,182 @@
+"""The stack that is planned for: its record as limits of the search, and what it reads for the shape that was found."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ..errors import DoesNotFit
+from . import options, scenes
+
+
+@dataclass(frozen=True)
+class Aim:
+    """A stack with the version that is meant."""
+
+    stack: Any
+    capability: Any
+    version: str
+
+    @property
+    def name(self) -> str:
+        return f"{self.stack.name} {self.version}"
+
+    def takes(self, method: str | None) -> None:
+        """Refuse a way of drafting that the stack does not have, before anything is computed."""
+        from ..stacks.exporting import known_method
+
+        known_method(self.name, self.capability, method)
+
+    def runnable(self, *, by_batch: bool = False) -> Any:
+        """What the stack runs, in the planner's words.
+
+        by_batch   True where one length by batch size is wanted: those are of chains
+        """
+        from ..in_stack import MOST_TOPK, Runnable
+
+        record = self.capability
+        family = record.planned or record.family
+        if by_batch and record.schedule is not None:
+            family = "chain"
+        widest = (record.max_topk or MOST_TOPK) if family == "dynamic" else _ranks(record.max_rank)
+        return Runnable(
+            family,
+            record.max_nodes,
+            record.max_depth,
+            record.min_depth,
+            widest,
+            linear_pool=record.pool == "linear",
+            contiguous=record.contiguous,
+        )
+
+
+def _ranks(max_rank: int | None) -> int | None:
+    return None if max_rank is None else max_rank + 1
+
+
+def aimed(given: options.Stack) -> Aim | None:
+    """The stack of --stack, None when none was asked for."""
+    if given.stack is None:
+        return None
+    return aim(given.stack)
+
+
+def aim(text: str) -> Aim:
+    """The stack that NAME or NAME@VERSION names; one in which nothing can be set is refused."""
+    from ..stacks.registry import stack_of
+
+    found = Aim(*stack_of(text))
+    if found.capability.family == "none":
+        raise DoesNotFit(f"{found.name}: {found.capability.note}", hint="specplan stacks lists what the others take")
+    return found
+
+
+def in_planned(
+    aim: Aim,
+    place: scenes.Scene,
+    shape: Any,
+    *,
+    free: Any = None,
+    stretches: Sequence[Any] | None = None,
+    method: str | None = None,
+    draft: str | None = None,
+    model: str | None = None,
+    heads: int | None = None,
+) -> dict[str, Any]:
+    """The `stack` key of a plan or a tree: what the stack reads for `shape`; its notes go to the scene.
+
+    free        the free optimum that the loss is against
+    stretches   shapes by batch size, where the stack takes lengths by batch size
+    """
+    from ..stacks.capability import Scheduled, Wanted
+    from ..stacks.exporting import export_to
+
+    by_batch = stretches is not None and aim.capability.schedule is not None
+    schedule = tuple(Scheduled(s.batch_first, s.batch_last, s.nodes) for s in stretches or ()) if by_batch else ()
+    if stretches is not None and not by_batch and len({s.nodes for s in stretches}) > 1:
+        place.notes.append(f"{aim.name} has one shape for all batches: the settings are those of the first")
+    wanted = Wanted(
+        shape.tree,
+        shape.dynamic,
+        schedule,
+        method=method or ("chain" if draft is not None else None),
+        draft=hub_name(draft),
+        model=hub_name(model),
+        heads=heads,
+        batch=place.load.batch,
+        exit_layer=place.inputs.get("exit_layer"),
+        survival=shape.level_survival,
+    )
+    found = export_to(aim.stack, aim.capability, aim.version, wanted)
+    place.notes.extend(found.notes)
+    place.warnings.extend(found.warnings)
+    return stack_keys(aim, found, shape, None if free is None else loss(shape, free))
+
+
+def tree_in_stack(
+    aim: Aim,
+    place: scenes.Scene,
+    acceptance: Any,
+    limits: Any,
+    costs: Any,
+    given: Any,
+    draft: options.Draft,
+    model: str | None,
+) -> tuple[Any, dict[str, Any]]:
+    """(the best shape that the stack runs, None for a given tree; what the stack reads for it)."""
+    from ..in_stack import search_in
+    from ..plan import best_tree, shape_of
+
+    best = None if given is not None else search_in(aim.runnable())(acceptance, limits, costs)
+    shape = shape_of(given, acceptance, costs) if best is None else best.shape
+    free = None if best is None else best_tree(acceptance, limits, costs).shape
+    named = draft.draft[0] if draft.draft else None
+    return best, in_planned(aim, place, shape, free=free, draft=named, model=model)
+
+
+def loss(shape: Any, free: Any) -> float:
+    """Share of tokens per second (without times: of tokens per round) that `shape` yields less than `free`."""
+    if shape.speedup is not None and free.speedup is not None:
+        return float(1 - shape.speedup / free.speedup)
+    return float(1 - shape.tau / free.tau)
+
+
+def stack_keys(aim: Aim, found: Any, shape: Any, lost: float | None) -> dict[str, Any]:
+    """What a stack reads, for a document."""
+    return {
+        "name": aim.stack.name,
+        "version": aim.version,
+        "family": aim.capability.family,
+        "settings": found.settings,
+        "nodes": shape.nodes,
+        "width": shape.nodes + 1,
+        "depth": shape.depth if shape.dynamic is None else shape.dynamic.steps,
+        "loss": lost,
+        "command": found.command,
+        "environment": found.environment,
+        "files": {name: _text(content) for name, content in found.files.items()},
+    }
+
+
+def _text(content: str | bytes) -> str:
+    """A file's content as a document holds it: binary ones in base64."""
+    if isinstance(content, str):
+        return content
+    import base64
+
+    return base64.b64encode(content).decode("ascii")
+
+
+def hub_name(name: str | None) -> str | None:
+    """The name that stacks load a bundled model by; others as they are."""
+    if name is None or Path(name).exists():
+        return name
+    from ..model_files import aliases
+
+    known = aliases()
+    stem = next((stem for alias, stem in known.items() if alias.casefold() == name.casefold()), None)
+    if stem is None or "/" in name:
+        return name
+    return next((alias for alias, of in known.items() if of == stem and "/" in alias), name)
