@@ -30,6 +30,9 @@ UNPLANNED: dict[str, Any] = dict.fromkeys(
         "schedule",
         "deadline",
         "cost",
+        "stack",
+        "acceptance",
+        "costs",
     )
 )
 
@@ -46,7 +49,7 @@ def compare_answer(
     best = _best(rows)
     keys = {
         "best": None if best is None else best.name,
-        "methods": {name: _method_keys(place, row) for name, row in rows.items()},
+        "methods": {name: _method_keys(place, row, given[name]) for name, row in rows.items()},
     }
     return answer_of(
         "compare",
@@ -61,11 +64,11 @@ def compare_answer(
     )
 
 
-def _method_keys(place: Any, row: Row) -> dict[str, Any]:
+def _method_keys(place: Any, row: Row, acceptance: Any | None) -> dict[str, Any]:
     own = {"available": row.available, "reason": row.reason, "needs": asdict(row.needs)}
     if row.plan is None or row.costs is None:
         return UNPLANNED | NOTHING | own
-    return plan_keys(place, row.plan, row.costs) | NOTHING | own
+    return plan_keys(place, row.plan, row.costs, acceptance) | NOTHING | own
 
 
 def _best(rows: Mapping[str, Row]) -> Row | None:

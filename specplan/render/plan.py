@@ -47,9 +47,8 @@ def plan_answer(
     assumptions = [*place.assumptions, *cost_assumptions(costs)]
     if acceptance is not None:
         assumptions += acceptance_assumptions(acceptance)
-    keys = plan_keys(place, answer, costs) | NOTHING | goal_keys(goals)
+    keys = plan_keys(place, answer, costs, acceptance) | NOTHING | goal_keys(goals)
     keys |= {"schedule": stretches, "given": _tree_keys(given), "stack": stack}
-    keys |= {"acceptance": None if acceptance is None else acceptance_document(acceptance), "costs": cost_keys(costs)}
     if acceptance is not None and answer.best is not None:
         keys |= extra_keys(extra, acceptance, limits, costs, answer.best.shape, answer.best.tree)
     return answer_of(
@@ -90,7 +89,7 @@ def cost_keys(costs: Costs) -> dict[str, Any]:
 NO_MEMORY = dict.fromkeys(item.name for item in fields(Memory))
 
 
-def plan_keys(place: Any, answer: Plan, costs: Costs) -> dict[str, Any]:
+def plan_keys(place: Any, answer: Plan, costs: Costs, acceptance: Any | None) -> dict[str, Any]:
     """The plan's own keys of the JSON document; contract.md has their meaning."""
     shown = answer.recommended
     draft, target = costs.draft, place.model
@@ -124,6 +123,9 @@ def plan_keys(place: Any, answer: Plan, costs: Costs) -> dict[str, Any]:
         "schedule": None,
         "deadline": None,
         "cost": None,
+        "stack": None,
+        "acceptance": None if acceptance is None else acceptance_document(acceptance),
+        "costs": cost_keys(costs),
     }
 
 

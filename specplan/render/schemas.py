@@ -276,6 +276,9 @@ class MethodKeys(ExtraKeys):
     schedule: None
     deadline: None
     cost: None
+    stack: StackKeys | None
+    acceptance: dict[str, Any] | None
+    costs: CostKeys | None
 
 
 class CompareDocument(Common):
