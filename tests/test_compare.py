@@ -330,3 +330,46 @@ def test_a_tokenizer_file_that_is_none_is_refused(refused, pair, tmp_path, text)
     pair("target", {"a": 0})
     (tmp_path / "draft" / "tokenizer.json").write_text(text)
     assert "no tokenizer" in refused(pair.command)
+
+
+# ---- inside what a stack can run
+
+SERVED = f"compare {SCENE} --draft llama-3.2-1b --p 0.6 --budget 24 --exit-layer 8 --json"
+
+
+def test_methods_that_a_stack_does_not_run_stay_with_the_reason(specplan):
+    methods = specplan(f"{SERVED} --stack vllm").json["methods"]
+    assert set(methods) == set(METHODS)
+    assert all("vllm" in methods[name]["reason"] for name in ("medusa", "specinfer", "sequoia", "layerskip"))
+    assert all(not methods[name]["available"] for name in ("medusa", "specinfer", "sequoia", "layerskip"))
+
+
+def test_each_method_is_planned_inside_the_family_of_the_stack(specplan):
+    in_vllm = specplan(f"{SERVED} --stack vllm").json["methods"]["eagle3"]
+    in_sglang = specplan(f"{SERVED} --stack sglang").json["methods"]["eagle3"]
+    free = specplan(SERVED).json["methods"]["eagle3"]
+    assert in_vllm["recommended"]["nodes"] == in_vllm["recommended"]["depth"]
+    assert in_sglang["recommended"]["dynamic"]["topk"] > 1
+    assert in_vllm["optimum"]["nodes"] == in_sglang["optimum"]["nodes"] == free["optimum"]["nodes"]
+    assert 0 < in_sglang["stack"]["loss"] < in_vllm["stack"]["loss"] < 1
+    assert in_sglang["stack"]["settings"]["speculative_num_steps"] == in_sglang["recommended"]["dynamic"]["steps"]
+
+
+def test_a_draft_model_is_not_taken_for_a_head(specplan):
+    methods = specplan(f"{SERVED} --stack sglang").json["methods"]
+    assert "speculative_draft_model_path" not in methods["eagle3"]["stack"]["settings"]
+
+
+@pytest.mark.parametrize("stack", ["vllm", "vllm@0.20.1", "sglang", "trtllm", "trtllm@1.2", "llamacpp", "medusa"])
+def test_every_available_method_of_a_stack_has_its_settings_and_the_document_validates(specplan, stack):
+    document = specplan(f"{SERVED} --stack {stack}").json
+    jsonschema.validate(document, json_schema("compare"))
+    planned = [keys for keys in document["methods"].values() if keys["available"]]
+    assert planned
+    assert all(keys["stack"]["settings"] for keys in planned if keys["recommended"]["nodes"])
+
+
+def test_the_settings_of_the_best_method_are_printed(specplan):
+    text = specplan(f"compare {SCENE} --p 0.6 --budget 24 --method eagle3 --stack sglang").out
+    assert "lost to the stack" in text
+    assert "--speculative-num-steps" in text

@@ -5,7 +5,7 @@ from typing import Any
 
 from .. import units
 from ..errors import InputError
-from . import chances, methods, pricing, scenes, values
+from . import chances, methods, pricing, scenes, stack, values
 from .app import Command, new_app
 from .finish import check_plot, finish
 from .options import (
@@ -18,6 +18,7 @@ from .options import (
     Output,
     Plot,
     Shape,
+    Stack,
     Target,
     Verify,
     command,
@@ -38,6 +39,7 @@ def compare(
     acceptance: Acceptance,
     shape: Shape,
     verify: Verify,
+    serving: Stack,
     output: Output,
     plot: Plot,
 ) -> None:
@@ -48,10 +50,11 @@ def compare(
     specplan compare --gpu a100 --model llama-3-8b --method eagle3 --method medusa --acceptance-of eagle3=0.75 --p 0.6
 
     Methods that lack an input stay in the table with the reason. The acceptance is the same for all
-    unless --acceptance-of says otherwise.
+    unless --acceptance-of says otherwise. With --stack vllm each is planned inside what vLLM can run, and those
+    that it does not draft by stay with the reason.
     """
     from ..compare import compare as put_side_by_side
-    from ..methods import METHODS
+    from ..methods import METHODS, Missing
     from ..render.compare import compare_answer
 
     check_plot(plot)
@@ -61,6 +64,8 @@ def compare(
     scenes.say_of_baseline(place, base.measured_tpot)
     wanted = methods.asked(how, shape, of.heads, of.max_rank, every=True)
     names = wanted.names or METHODS
+    aim = stack.aimed(serving)
+    runnable = None if aim is None else aim.runnable()
     if wanted.stop is not None and len(names) > 1:
         raise InputError("--drafted-per-round is of one method", hint="add that one --method, or use specplan plan")
     methods.rate_of_drafted(place, acceptance, wanted.stop)
@@ -88,8 +93,10 @@ def compare(
     place.inputs["draft"] = [given.name for given in builder.drafts]
 
     def planned(name: str) -> Any:
+        if aim is not None and name not in aim.capability.methods:
+            raise Missing(f"{aim.name} does not draft by it")
         likely = own.get(name, common)
-        plan_of = methods.planner(place, costs, limits, builder, tie, merged=name in own)
+        plan_of = methods.planner(place, costs, limits, builder, tie, merged=name in own, runnable=runnable)
         method, plan = plan_of(name, likely)
         warnings = [text for text in methods.warnings_of(method, likely) if text not in place.warnings]
         place.warnings.extend(warnings)
@@ -101,7 +108,10 @@ def compare(
         given["layerskip"] = wanted.exits[rows["layerskip"].method.exit_layer or 0]
     shared = [name for name in rows if rows[name].available and given[name] is common and common is not None]
     scenes.refuse_if_strict(place, output)
-    answer = compare_answer(place, rows, costs, given, shared)
+    served = None
+    if aim is not None:
+        served = stack.in_compared(aim, place, rows, draft, target.model, wanted.heads)
+    answer = compare_answer(place, rows, costs, given, shared, served)
 
     def sheet() -> Any:
         from ..render.figures.sheets import compare_sheet

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ..errors import DoesNotFit
+from ..errors import DoesNotFit, InputError
 from . import options, scenes
 
 
@@ -113,6 +113,41 @@ def in_planned(
     place.notes.extend(found.notes)
     place.warnings.extend(found.warnings)
     return stack_keys(aim, found, shape, None if free is None else loss(shape, free))
+
+
+def in_compared(
+    aim: Aim, place: scenes.Scene, rows: Mapping[str, Any], draft: options.Draft, model: str | None, heads: int
+) -> dict[str, dict[str, Any]]:
+    """By method, what the stack reads for its recommended shape; plain decoding needs nothing.
+
+    The exporter's notes on each are left to `specplan plan --method NAME --stack ...`.
+    """
+    from ..stacks.exporting import DRAFT_MODEL
+
+    record = aim.capability
+    family = record.planned or record.family
+    place.assumptions.append((f"{aim.name} drafts by {', '.join(record.methods)}; family {family}", record.source))
+    place.inputs["stack"] = aim.name
+    found = {}
+    for name, row in rows.items():
+        if row.plan is None or row.plan.recommended is None or not row.plan.recommended.nodes:
+            continue
+        apart = place.at_batch(place.load.batch)
+        apart.inputs["exit_layer"] = row.method.exit_layer
+        try:
+            found[name] = in_planned(
+                aim,
+                apart,
+                row.plan.recommended,
+                free=row.plan.best.shape,
+                method=name,
+                draft=draft.draft[0] if draft.draft and name in DRAFT_MODEL else None,
+                model=model,
+                heads=heads if name == "medusa" else None,
+            )
+        except (InputError, DoesNotFit) as lack:
+            place.notes.append(f"{name}: no settings for {aim.name}: {lack.message}")
+    return found
 
 
 def tree_in_stack(

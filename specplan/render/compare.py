@@ -8,7 +8,8 @@ from typing import Any
 
 from ..compare import Row
 from ..plan import Costs, Shape
-from ..units import show_bytes, show_time
+from ..units import plural, show_bytes, show_share, show_time
+from .export import stack_parts
 from .extra import NOTHING
 from .output import Answer, Table, answer_of
 from .plan import plan_keys
@@ -38,25 +39,34 @@ UNPLANNED: dict[str, Any] = dict.fromkeys(
 
 
 def compare_answer(
-    place: Any, rows: Mapping[str, Row], costs: Costs, given: Mapping[str, Any], shared: Sequence[str]
+    place: Any,
+    rows: Mapping[str, Row],
+    costs: Costs,
+    given: Mapping[str, Any],
+    shared: Sequence[str],
+    served: Mapping[str, Mapping[str, Any]] | None = None,
 ) -> Answer:
     """Verdict, the methods by speed-up, what they ask for, and those that could not be planned.
 
     given    acceptance by method
     shared   methods that were planned with the common acceptance
+    served   by method, what the serving stack reads for its shape, where shapes are for one
     """
     assumptions = [*_said_of_acceptance(shared), *place.assumptions, *_said_of_methods(rows, given)]
     best = _best(rows)
     keys = {
         "best": None if best is None else best.name,
-        "methods": {name: _method_keys(place, row, given[name]) for name, row in rows.items()},
+        "methods": {
+            name: _method_keys(place, row, given[name]) | {"stack": (served or {}).get(name)}
+            for name, row in rows.items()
+        },
     }
     return answer_of(
         "compare",
         verdict=_verdict(rows, best),
         inputs=place.inputs,
         keys=keys,
-        parts=list(_parts(rows, costs)),
+        parts=[*_parts(rows, costs, served), *stack_parts((served or {}).get(best.name if best else ""))],
         why=[*_why(rows, best, shared), *(exactness_words(given[best.name]) if best is not None else [])],
         assumptions=assumptions,
         notes=place.notes,
@@ -118,7 +128,7 @@ def _why(rows: Mapping[str, Row], best: Row | None, shared: Sequence[str]) -> It
 # ---- tables
 
 
-def _parts(rows: Mapping[str, Row], costs: Costs) -> Iterator[Table]:
+def _parts(rows: Mapping[str, Row], costs: Costs, served: Mapping[str, Mapping[str, Any]] | None) -> Iterator[Table]:
     planned = [row for row in rows.values() if row.plan is not None]
     if planned:
         columns = (
@@ -132,7 +142,12 @@ def _parts(rows: Mapping[str, Row], costs: Costs) -> Iterator[Table]:
             "x plain",
             "break-even p",
         )
-        yield Table((*columns, "memory"), [*(_cells(row) for row in planned), _plain_cells(costs)])
+        cells = [*(_cells(row) for row in planned), _plain_cells(costs)]
+        if served is None:
+            yield Table((*columns, "memory"), cells)
+        else:
+            lost = [_lost(served.get(row.name)) for row in planned]
+            yield Table((*columns, "memory", "lost to the stack"), [(*c, x) for c, x in zip(cells, [*lost, "-"])])
     asks = [
         (row.name, row.needs.training, row.needs.second_weights, row.needs.drift, _displaced(row), row.needs.exactness)
         for row in rows.values()
@@ -164,6 +179,13 @@ def _cells(row: Row) -> tuple[str, ...]:
     return (row.name, _short(shape), f"{shape.tau:.3f}", *times, rate, speed, needed, spent)
 
 
+def _lost(keys: Mapping[str, Any] | None) -> str:
+    """What the stack's shape yields less than the best of all; a gain where its trees adapt to the context."""
+    if keys is None or keys["loss"] is None:
+        return "-"
+    return f"gains {-keys['loss']:.1%}" if keys["loss"] < -5e-4 else show_share(max(keys["loss"], 0.0), 2)
+
+
 def _plain_cells(costs: Costs) -> tuple[str, ...]:
     rate = "-" if costs.relative else f"{costs.batch / costs.plain_s:.1f}"
     return ("plain decoding", "-", "1.000", "-", _time(costs.plain_s, costs), "-", rate, "1.000", "-", "0 B")
@@ -176,6 +198,8 @@ def _time(seconds: float, costs: Costs) -> str:
 def _short(shape: Shape) -> str:
     if not shape.nodes:
         return "off"
+    if shape.dynamic is not None and shape.dynamic.topk > 1:
+        return f"steps {shape.dynamic.steps}, topk {shape.dynamic.topk}, {plural(shape.nodes, 'node')}"
     return f"chain of {shape.nodes}" if shape.depth == shape.nodes else f"{shape.nodes} nodes, depth {shape.depth}"
 
 
