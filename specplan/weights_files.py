@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import re
 import struct
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, BinaryIO, NoReturn, TypeGuard
@@ -94,6 +94,8 @@ GGUF_FIELDS = {
     "head_dim": "attention.key_length",
     "vocab_size": "vocab_size",
     "max_position_embeddings": "context_length",
+    "rope_theta": "rope.freq_base",
+    "rms_norm_eps": "attention.layer_norm_rms_epsilon",
     "sliding_window": "attention.sliding_window",
     "num_experts": "expert_count",
     "num_experts_per_tok": "expert_used_count",
@@ -206,7 +208,7 @@ def read_safetensors(folder: Path, *, layers: int | None = None) -> Stored:
     that two files hold counts once. Vision and audio towers are left out.
     Raises  InputError that names the file and what is wrong with its header.
     """
-    files, missing = _safetensors_files(folder)
+    files, missing = safetensors_files(folder)
     tensors: dict[str, Tensor] = {}
     for file in files:
         for tensor in safetensors_header(file):
@@ -215,7 +217,7 @@ def read_safetensors(folder: Path, *, layers: int | None = None) -> Stored:
     return _stored(kept, _HF_GROUPS, missing, layers=layers)
 
 
-def _safetensors_files(folder: Path) -> tuple[list[Path], tuple[str, ...]]:
+def safetensors_files(folder: Path) -> tuple[list[Path], tuple[str, ...]]:
     """The files that make up the model, and those that the index lists in vain."""
     index = folder / "model.safetensors.index.json"
     if index.is_file():
@@ -433,9 +435,7 @@ def read_gguf(path: Path, *, dtype: str | None = None) -> ModelSpec:
     dtype    every weight in this dtype, whatever the file holds
     Raises   InputError that names the file and what is wrong with its header, or that its data ends early.
     """
-    header = gguf_header(path)
-    tensors = [tensor for part in (header, *_other_parts(path, header)) for tensor in part.tensors]
-    config = _gguf_config(path, header, tensors)
+    header, tensors, config = gguf_contents(path)
     labels = _gguf_labels(str(header.metadata["general.architecture"]))
     model = read_config(config, name=path.stem, dtype=dtype or "fp16", where=str(path), labels=labels)
     stored = _stored((t for t, _ in tensors), _GGUF_GROUPS, layers=model.layers)
@@ -443,6 +443,14 @@ def read_gguf(path: Path, *, dtype: str | None = None) -> ModelSpec:
     if dtype is not None:
         return model
     return with_file_bytes(replace(model, formats=_gguf_formats([t for t, _ in tensors])), stored)
+
+
+def gguf_contents(path: Path) -> tuple[GgufHeader, list[tuple[Tensor, tuple[int, ...]]], dict[str, Any]]:
+    """The header, the tensors of all parts with their shapes, and the metadata in the words of a `config.json`."""
+    header = gguf_header(path)
+    parts = (header, *map(gguf_header, gguf_parts(path, header)[1:]))
+    tensors = [tensor for part in parts for tensor in part.tensors]
+    return header, tensors, _gguf_config(path, header, tensors)
 
 
 def gguf_header(path: Path) -> GgufHeader:
@@ -562,16 +570,15 @@ class _Gguf:
         return Tensor(name, dtype, elements, elements / block * nbytes), shape, offset
 
 
-def _other_parts(path: Path, header: GgufHeader) -> Iterator[GgufHeader]:
-    """The headers of the other files of a split model."""
+def gguf_parts(path: Path, header: GgufHeader) -> list[Path]:
+    """The files of a model, this one first: one, or all of a split model."""
     count = header.metadata.get("split.count", 0)
     if not isinstance(count, int) or not 1 < count <= 10_000:
-        return
+        return [path]
     stem, mark, _ = path.stem.rpartition("-00001-of-")
     if not mark:
         _bad(path, f"is one of {count} parts, not the first")
-    for number in range(2, count + 1):
-        yield gguf_header(path.with_name(f"{stem}-{number:05d}-of-{count:05d}.gguf"))
+    return [path, *(path.with_name(f"{stem}-{n:05d}-of-{count:05d}.gguf") for n in range(2, count + 1))]
 
 
 def _gguf_config(path: Path, header: GgufHeader, tensors: list[tuple[Tensor, tuple[int, ...]]]) -> dict[str, Any]:

@@ -280,6 +280,14 @@ class Decoder:
     def device(self) -> torch.device:
         return self.embedding.device
 
+    @property
+    def vocab(self) -> int:
+        return self.config.vocab
+
+    @property
+    def max_context(self) -> int | None:
+        return self.config.max_context
+
     def with_layers(self, kept: Sequence[int]) -> Decoder:
         """The same decoder with only these layers: an early exit, or some layers skipped. Nothing is copied."""
         return replace(
@@ -340,15 +348,16 @@ class Decoder:
         heads, kv_heads, head_dim = self.config.heads, self.config.kv_heads, self.config.head_dim
         batch, n, _ = x.shape
         qkv = F.linear(x, layer.qkv, layer.qkv_bias).view(batch, n, heads + 2 * kv_heads, head_dim)
-        q, k, v = torch.split(qkv, [heads, kv_heads, kv_heads], dim=2)
+        qk, v = torch.split(qkv, [heads + kv_heads, kv_heads], dim=2)
         if layer.q_norm is not None and layer.k_norm is not None:
-            q, k = self._norm(q, layer.q_norm), self._norm(k, layer.k_norm)
-        q, k = rotate(q, turn), rotate(k, turn)
+            qk = torch.cat((self._norm(qk[:, :, :heads], layer.q_norm), self._norm(qk[:, :, heads:], layer.k_norm)), 2)
+        q, k = torch.split(rotate(qk, turn), [heads, kv_heads], dim=2)
         cache[0].index_copy_(2, rows, k.transpose(1, 2))
         cache[1].index_copy_(2, rows, v.transpose(1, 2))
         span = seen.shape[1]
         # [batch, n, heads, d] -> [batch, kv_heads, group * n, d]
-        folded = q.view(batch, n, kv_heads, -1, head_dim).permute(0, 2, 3, 1, 4).reshape(batch, kv_heads, -1, head_dim)
+        grouped = q.reshape(batch, n, kv_heads, -1, head_dim).permute(0, 2, 3, 1, 4)
+        folded = grouped.reshape(batch, kv_heads, -1, head_dim)
         out = F.scaled_dot_product_attention(folded, cache[0, :, :, :span], cache[1, :, :, :span], attn_mask=seen)
         out = out.view(batch, kv_heads, -1, n, head_dim).permute(0, 3, 1, 2, 4).reshape(batch, n, heads * head_dim)
         return F.linear(out, layer.o, layer.o_bias)
