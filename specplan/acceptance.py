@@ -7,6 +7,7 @@
     |  |- DepthTable               one vector per depth
     |  `- Chain                    conditional rates by position; says nothing about siblings
     |- Paths                       measured probability of each whole path
+    |- ByK (by_k.py)               tokens per round of chains of measured lengths, nothing between them
     `- Mixture                     shares of rounds, each with its own acceptance
 
 Depth is 1 for the root's children, rank is 0 for the first child. `child_prob[k]` is the probability
@@ -129,6 +130,21 @@ class Counts:
     by_depth_rank: tuple[tuple[tuple[float, float], ...], ...] = ()
     by_path: tuple[tuple[Path, float, float], ...] = ()
 
+    def short_drafts(self, k: int) -> list[str]:
+        """A warning where fewer tokens than k were drafted a round.
+
+        >>> Counts(rounds=100, drafted=250).short_drafts(3)[0][:42]
+        'drafts were shorter than 3: 2.50 tokens a '
+        """
+        rounds = (self.rounds or 0.0) - (self.rounds_without_proposal or 0.0)
+        if not self.drafted or rounds <= 0 or self.drafted >= rounds * k - 0.5:
+            return []
+        return [
+            f"drafts were shorter than {k}: {self.drafted / rounds:.2f} tokens a round. Rounds that never drafted a "
+            "deep position count against it, so deep positions look worse than they are: measure with a fixed K to "
+            "plan another"
+        ]
+
 
 @dataclass(frozen=True)
 class Acceptance(ABC):
@@ -147,11 +163,17 @@ class Acceptance(ABC):
     notes: tuple[str, ...] = field(default=(), kw_only=True, compare=False)
 
     kind: ClassVar[str]
+    # Whether a node has a value of its own, whatever else is in the tree.
+    by_node: ClassVar[bool] = True
 
     @property
     def max_depth(self) -> int | None:
         """Levels for which something is known; None: all."""
         return None
+
+    def knows(self, tree: TokenTree) -> bool:
+        """Whether the tree can be valued at all."""
+        return True
 
     @property
     def siblings_known(self) -> bool:
@@ -183,6 +205,10 @@ class Acceptance(ABC):
     @abstractmethod
     def breadth(self, state: Any, depth: int) -> int | None:
         """Ranks below a node that can be known; None: no end."""
+
+    def rounds_of(self, tree: TokenTree) -> float | None:
+        """Rounds that were counted with such a tree, None where none were."""
+        return None if self.counts is None else self.counts.rounds
 
     def reach(self, tree: TokenTree) -> list[float]:
         """Probability that each node is reached and accepted; 0 where nothing is known.
@@ -496,7 +522,7 @@ class Chain(ByDepth):
         """
         alpha: list[float] = []
         tau, survival = 1.0, 1.0
-        for k, length in _lengths(tau_by_k):
+        for k, length in chain_lengths(tau_by_k):
             step, gain = k - len(alpha), length - tau
             if not -SLACK <= gain <= step * survival + SLACK:
                 raise InputError(
@@ -565,7 +591,12 @@ def _constant_rate(accepted: float, k: int) -> float:
     return (low + high) / 2
 
 
-def _lengths(tau_by_k: Mapping[int, float]) -> list[tuple[int, float]]:
+def chain_lengths(tau_by_k: Mapping[Any, float]) -> list[tuple[int, float]]:
+    """(K, tokens per round) by rising K; keys may be text, K 0 is left out.
+
+    >>> chain_lengths({"3": 2.6, "1": 1.8})
+    [(1, 1.8), (3, 2.6)]
+    """
     if not tau_by_k:
         raise InputError("no accept length by k", hint='give lengths such as {"1": 1.8, "3": 2.6}')
     pairs = [(_key(k), to_number(tau, f"the accept length at k {k}")) for k, tau in tau_by_k.items()]
@@ -575,7 +606,7 @@ def _lengths(tau_by_k: Mapping[int, float]) -> list[tuple[int, float]]:
 def _key(k: Any) -> int:
     """JSON has text for keys."""
     text = str(k).strip()
-    if not text.isdigit():
+    if not (text.isascii() and text.isdigit() and len(text) < 10):
         raise InputError(f"k is {text[:20]!r}", hint="the keys are chain lengths, such as 3")
     return int(text)
 
@@ -685,6 +716,8 @@ class Mixture(Acceptance):
             raise InputError(
                 f"weights are {weights}"[:100], hint="weights are shares of rounds: none negative, not all 0"
             )
+        if not all(part.by_node for part in components):
+            raise InputError("lengths by K are not mixed node by node", hint="by_k.mixed mixes them length by length")
         object.__setattr__(self, "components", components)
         object.__setattr__(self, "weights", tuple(weight / math.fsum(weights) for weight in weights))
 
@@ -816,9 +849,10 @@ def tau_interval(acceptance: Acceptance, tree: TokenTree, *, level: float = 0.95
         if isinstance(acceptance, Independent) and not isinstance(acceptance.p, tuple):
             return _one_rate(acceptance, counts.by_depth_rank[0][0], tree, level)
         return _around(acceptance.tau(tree), math.sqrt(_delta_variance(acceptance, counts, tree)), tree, level)
-    if not counts.rounds:
+    rounds = acceptance.rounds_of(tree)
+    if not rounds:
         return None
-    return _around(acceptance.tau(tree), math.sqrt(_round_variance(acceptance, tree) / counts.rounds), tree, level)
+    return _around(acceptance.tau(tree), math.sqrt(_round_variance(acceptance, tree) / rounds), tree, level)
 
 
 def _around(tau: float, se: float, tree: TokenTree, level: float) -> Interval:

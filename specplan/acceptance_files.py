@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from .acceptance import (
@@ -18,12 +19,14 @@ from .acceptance import (
     Mixture,
     Paths,
     Positional,
+    chain_lengths,
     to_number,
     to_probabilities,
     to_values,
     to_whole,
 )
 from .acceptance_rules import RULES
+from .by_k import ByK, mixed
 from .errors import InputError, did_you_mean
 from .tree import Path, read_path
 
@@ -33,6 +36,8 @@ __all__ = [
     "acceptance_document",
     "acceptance_from_csv",
     "acceptance_from_document",
+    "acceptance_from_rows",
+    "is_rows",
     "parse_path",
 ]
 
@@ -44,9 +49,11 @@ _SHAPE = (
     "accept_length_by_k", "tau", "acceptance_rate", "components", "weights", "counts", "rule", "temperature",
 )  # fmt: skip
 _CARRIED = (
-    "accept_length_model", "histogram", "drafted_per_round", "interval", "workload", "by_context", "series", "fit",
-    "source", "dialect", "unknown",
+    "accept_length_model", "histogram", "drafted_per_round", "interval", "workload", "by_context", "by_engine",
+    "series", "fit", "measured_tree", "source", "dialect", "unknown",
 )  # fmt: skip
+# Carried along too, beside being read.
+_KEPT = ("k", "tau", "acceptance_rate", "warnings")
 DOCUMENT_KEYS = _ENVELOPE + _SHAPE + _CARRIED
 _COUNT_KEYS = ("rounds", "rounds_without_proposal", "drafted", "accepted", "by_depth_rank", "by_path")
 
@@ -68,10 +75,40 @@ def acceptance_from_document(mapping: Mapping[str, Any], *, where: str = "accept
     if schema != SCHEMA:
         raise InputError(f"{where}: schema is {schema[:40]!r}", hint=f"this reads {SCHEMA}")
     try:
-        return _READERS[_kind_of(data)](data, _shared(data))
+        found = _READERS[_kind_of(data)](data, _shared(data))
+        _refuse_contradictions(data, found)
+        return found
     except InputError as error:
         message = error.message if error.message.startswith(where) else f"{where}: {error.message}"
         raise InputError(message, hint=error.hint) from None
+
+
+# Means and rates are printed with two digits.
+_PRINTED = 0.0051
+
+
+def _refuse_contradictions(data: Mapping[str, Any], found: Acceptance) -> None:
+    """A stated mean or rate that the counts or the rates by position beside it contradict."""
+    counts, tau, rate = found.counts or Counts(), data.get("tau"), data.get("acceptance_rate")
+    pairs: list[tuple[str, Any, float, float]] = []
+    if counts.accepted is not None and counts.drafted is not None:
+        if counts.accepted > counts.drafted:
+            raise InputError(
+                f"{counts.accepted:g} tokens accepted of {counts.drafted:g} drafted", hint="are the two swapped?"
+            )
+        if counts.drafted:
+            pairs.append(("acceptance_rate", rate, counts.accepted / counts.drafted, _PRINTED))
+    if counts.accepted is not None and counts.rounds:
+        pairs.append(("tau", tau, 1.0 + counts.accepted / counts.rounds, _PRINTED))
+    k = data.get("k")
+    if isinstance(found, Chain) and len(found.alpha) > 1 and k == len(found.alpha):
+        pairs.append(("tau", tau, 1.0 + sum(found.survival), _PRINTED + 0.0005 * len(found.alpha)))
+    for name, stated, given, slack in pairs:
+        if stated is not None and abs(to_number(stated, name) - given) > slack:
+            raise InputError(
+                f"{name} {to_number(stated, name):.6g} stated, the numbers beside it give {given:.6g}",
+                hint="the document contradicts itself: are they of one run?",
+            )
 
 
 def _refuse_unknown(mapping: Mapping[str, Any], known: Sequence[str], where: str) -> None:
@@ -113,7 +150,7 @@ def _shared(data: Mapping[str, Any]) -> dict[str, Any]:
         "counts": _counts(data["counts"]) if "counts" in data else None,
         "rule": _rule(data["rule"]) if "rule" in data else None,
         "temperature": None if temperature is None else to_number(temperature, "temperature"),
-        "about": {key: data[key] for key in (*_CARRIED, "k", "tau", "acceptance_rate") if key in data},
+        "about": {key: data[key] for key in (*_CARRIED, *_KEPT) if key in data},
         "notes": tuple(map(str, notes)) if isinstance(notes, (list, tuple)) else (str(notes),),
     }
 
@@ -246,7 +283,8 @@ def _read_chain(data: Mapping[str, Any], shared: dict[str, Any]) -> Acceptance:
     if "survival" in data:
         return Chain.from_survival(data["survival"], **shared)
     if "accept_length_by_k" in data:
-        return _read_by_k(data, shared)
+        shared["about"]["accept_length_by_k"] = data["accept_length_by_k"]
+        return Chain.from_accept_lengths(data["accept_length_by_k"], **shared)
     k = _need(data, "k", "chain (with neither alpha nor survival)")
     if "tau" in data:
         return Chain.from_accept_length(data["tau"], k, **shared)
@@ -269,7 +307,11 @@ def _read_by_k(data: Mapping[str, Any], shared: dict[str, Any]) -> Acceptance:
     if not isinstance(lengths, Mapping):
         raise InputError("accept_length_by_k is not a mapping", hint='write {"1": 1.8, "3": 2.6}')
     shared["about"]["accept_length_by_k"] = lengths
-    return Chain.from_accept_lengths(lengths, **shared)
+    if data.get("accept_length_model") == "chain_analytic":
+        return replace(Chain.from_accept_lengths(lengths, **shared), extends=True)
+    survival, k = data.get("survival"), data.get("k")
+    rates = ((to_whole(k, "k"), to_probabilities(survival, "survival")),) if survival and k is not None else ()
+    return ByK(tuple(chain_lengths(lengths)) if lengths else (), rates, **shared)
 
 
 def _read_paths(data: Mapping[str, Any], shared: dict[str, Any]) -> Acceptance:
@@ -311,7 +353,7 @@ def _read_mixture(data: Mapping[str, Any], shared: dict[str, Any]) -> Acceptance
     if any(_nesting(part) >= MOST_NESTED for part in read):
         raise InputError(f"mixtures nested deeper than {MOST_NESTED}", hint="multiply the weights out")
     weights = to_values(data.get("weights", [1.0] * len(read)), "weights")
-    return Mixture(tuple(read), tuple(weights), **shared)
+    return mixed(tuple(read), tuple(weights), **shared)
 
 
 _READERS: dict[str, Callable[[Mapping[str, Any], dict[str, Any]], Acceptance]] = {
@@ -367,6 +409,7 @@ _WRITERS: dict[str, Callable[[Any], dict[str, Any]]] = {
     "positional": lambda a: {"child_prob": list(a.child_prob), "scheme": a.scheme},
     "depth_rank": lambda a: {"child_prob": [list(row) for row in a.rows], "scheme": a.scheme},
     "chain": _chain_keys,
+    "by_k": lambda a: {"accept_length_by_k": {str(k): v for k, v in a.lengths}, "survival": list(a.survival) or None},
     "paths": lambda a: {"paths": [{"path": list(p), "prob": v} for p, v in a.probs], "scheme": a.scheme},
     "mixture": lambda a: {
         "components": [acceptance_document(part) for part in a.components],
@@ -414,6 +457,38 @@ def acceptance_from_csv(text: str, *, where: str = "acceptance", scheme: str = "
     except InputError as error:
         message = error.message if error.message.startswith(where) else f"{where}: {error.message}"
         raise InputError(message, hint=error.hint) from None
+
+
+def is_rows(data: Any) -> bool:
+    """Whether it is a list of counts by depth and rank or by path: objects, or [accepted, trials] pairs by depth."""
+    if not isinstance(data, list) or not data:
+        return False
+    if all(isinstance(row, Mapping) for row in data):
+        return any(set(columns) <= set(row) for row in data[:1] for columns in _TABLES)
+    pairs = [pair for row in data for pair in (row if isinstance(row, list) and row else [None])]
+    return all(isinstance(pair, list) and len(pair) == 2 for pair in pairs)
+
+
+def acceptance_from_rows(data: Sequence[Any], *, where: str = "acceptance", scheme: str = "ordered") -> Acceptance:
+    """The acceptance in a list of {depth, rank, accepted, trials} or {path, accepted, trials}, or of rows by depth of
+    [accepted, trials] by rank.
+
+    Raises  InputError that names the entry.
+
+    >>> acceptance_from_rows([{"depth": 1, "rank": 0, "accepted": 60, "trials": 100}]).row(1, 1)
+    (0.6,)
+    """
+    if not isinstance(data[0], Mapping):
+        return acceptance_from_document({"kind": "depth_rank", "scheme": scheme, "counts": {"by_depth_rank": data}})
+    table = next(names for names in _TABLES if set(names) <= set(data[0]))
+    rows: list[tuple[int, dict[str, str]]] = []
+    for at, entry in enumerate(data, 1):
+        if not isinstance(entry, Mapping) or not set(table) <= set(entry):
+            raise InputError(f"{where}: entry {at} lacks one of {', '.join(table)}", hint="give all of them everywhere")
+        path = entry.get("path")
+        text = "-".join(map(str, path)) if isinstance(path, (list, tuple)) else str(path)
+        rows.append((at, {name: text if name == "path" else str(entry[name]) for name in table}))
+    return _from_paths_table(rows, where, scheme) if table[0] == "path" else _from_depth_table(rows, where, scheme)
 
 
 def _csv_lines(text: str) -> list[tuple[int, list[str]]]:

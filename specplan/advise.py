@@ -89,7 +89,8 @@ def advise(
 
     keep     the tree in use is within `tie` of the best shape, and faster than plain decoding
     change   another shape within `limits` is faster by more than that
-    off      nothing is faster than plain decoding by more than `tie`
+    off      nothing is faster than plain decoding by more than `tie`; or the round in use is not, and what might be
+             lies on the line between two measured times
 
     >>> costs = costs_from_measured(TokenTree.chain(4), plain_s=0.01, round_s=0.014)
     >>> advise(TokenTree.chain(4), Chain.from_accept_length(2.8, 4), Limits(4, 4, children=1), costs).verdict
@@ -105,11 +106,26 @@ def advise(
     found = still_best(used, acceptance, limits, costs, tie=tie)
     now, best = found.used, found.best
     verdict = _verdict(now, best, found.still, tie)
-    interval = _interval(tau_interval(acceptance, used), now)
     change = None if verdict == "keep" else best
     reason = _reason(verdict, now, best, even.tau)
+    if verdict == "change" and is_line(costs, used) and (now.speedup or 0.0) <= 1.0 + tie:
+        verdict, change = "off", shape_of(TokenTree.empty(), acceptance, costs)
+        reason = _reason_of_line(now, best, even.tau)
+    interval = _interval(tau_interval(acceptance, used), now)
     trials = _trials(used, acceptance, limits, best, costs)
     return Advice(verdict, reason, now, even.tau, even.round_s, interval, change, found.loss, trials)
+
+
+def is_line(costs: Costs, used: TokenTree) -> bool:
+    """Whether the times are two measured ones and a straight line between them."""
+    return costs.measured == frozenset({1, used.width})
+
+
+def _reason_of_line(now: Shape, best: Shape, even: float) -> str:
+    return (
+        f"{now.tau:.2f} tokens a round against {even:.2f} at break-even. A chain of {best.nodes} would reach "
+        f"{best.speedup:.2f} times plain decoding if a round had no fixed cost, which two times do not say: measure it"
+    )
 
 
 def _verdict(now: Shape, best: Shape, still: bool, tie: float) -> str:
@@ -157,12 +173,13 @@ def _lengths(k: int, limits: Limits) -> list[int]:
 
 
 def _chain_trial(k: int, acceptance: Acceptance | None, costs: Costs) -> Trial:
+    chain = TokenTree.chain(k)
     known = acceptance is not None and k + 1 <= len(costs.verify_s) and (acceptance.max_depth or k) >= k
-    if not known or acceptance is None:
+    if not known or acceptance is None or not acceptance.knows(chain):
         return _trial(k, k, 1, None, "its time or its acceptance is not known yet")
     if costs.draft.last is not None and costs.draft.last < 1:
         return _trial(k, k, 1, None, "its draft time is not known yet")
-    return _trial(k, k, 1, shape_of(TokenTree.chain(k), acceptance, costs).speedup, "a neighbour of the shape in use")
+    return _trial(k, k, 1, shape_of(chain, acceptance, costs).speedup, "a neighbour of the shape in use")
 
 
 def _trial(nodes: int, depth: int, topk: int, speedup: float | None, why: str) -> Trial:

@@ -16,7 +16,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from .acceptance import Acceptance, ByDepth, DepthTable, Independent, Mixture
+from .acceptance import Acceptance, ByDepth, DepthTable, Independent
+from .by_k import mixed
 from .in_stack import Runnable, best_uniform_tree, only, plan_in_stack
 from .memory import Memory
 from .methods import NEEDS, Method, Missing, Needs
@@ -107,7 +108,7 @@ def method_acceptance(acceptance: Acceptance, method: Method) -> Acceptance:
     if method.proposal_share == 1:
         return acceptance
     shares = (method.proposal_share, 1 - method.proposal_share)
-    return Mixture((acceptance, Independent(0.0)), shares, rule=acceptance.rule, temperature=acceptance.temperature)
+    return mixed((acceptance, Independent(0.0)), shares, rule=acceptance.rule, temperature=acceptance.temperature)
 
 
 def plan_method(

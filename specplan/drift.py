@@ -7,8 +7,11 @@ still_best(...)           what the shape in use loses under the newer acceptance
 
 from __future__ import annotations
 
+import itertools
 import math
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
 
 from .acceptance import Acceptance, Chain, Counts, tau_interval
 from .errors import InputError
@@ -38,6 +41,24 @@ class Drift:
     p_value: float | None
     significant: bool | None
     level: float
+    engines: tuple[EngineDrift, ...] = ()
+
+
+@dataclass(frozen=True)
+class EngineDrift:
+    """Change of the tokens per round of one engine, up to the first snapshot and between the two.
+
+    significant   at the level over all engines together (Bonferroni)
+    """
+
+    model: str | None
+    engine: str | None
+    before: float
+    after: float
+    change: float
+    z: float | None
+    p_value: float | None
+    significant: bool | None
 
 
 def window(earlier: Acceptance, later: Acceptance) -> Chain:
@@ -66,7 +87,56 @@ def window(earlier: Acceptance, later: Acceptance) -> Chain:
         accepted=accepted,
         by_depth_rank=_rows(rounds, reached),
     )
-    return _chain_of(later, counts, rounds, accepted, reached)
+    about = {**later.about, "by_engine": list(_engines_between(earlier, later)) or None}
+    return _chain_of(replace(later, about=about), counts, rounds, accepted, reached)
+
+
+Row = Mapping[str, Any]
+
+
+def _engines(acceptance: Acceptance) -> dict[tuple[Any, Any], Row]:
+    rows = acceptance.about.get("by_engine")
+    return {(row.get("model"), row.get("engine")): row for row in rows or () if isinstance(row, Mapping)}
+
+
+def _engines_between(earlier: Acceptance, later: Acceptance) -> Iterator[Row]:
+    """What each engine did between the two snapshots; one that is new did all of its counts.
+
+    Raises  InputError where the counters of an engine went backwards, or it is gone.
+    """
+    old, new = _engines(earlier), _engines(later)
+    if not old or not new:
+        return
+    for key in old:
+        if key not in new:
+            raise InputError(f"{_named(key)} is not in the second page", hint="two pages of the same server, please")
+    for key, row in new.items():
+        before = old.get(key, {})
+        found = {name: _less(before.get(name), row.get(name), f"{_named(key)}: {name}") for name in _COUNTED}
+        pairs = itertools.zip_longest(before.get("reached") or (), row.get("reached") or (), fillvalue=0.0)
+        reached = [_less(a, b, f"{_named(key)}: position {i}") for i, (a, b) in enumerate(pairs, 1)]
+        yield {"model": key[0], "engine": key[1], **found, "reached": reached}
+
+
+_COUNTED = ("rounds", "drafted", "accepted")
+
+
+def _named(key: tuple[Any, Any]) -> str:
+    model, engine = key
+    return f"engine {engine or '?'}" + (f" of {model}" if model else "")
+
+
+def _of_engine(row: Row) -> Chain | None:
+    """The acceptance that the counts of one engine make; None where it drafted nothing."""
+    rounds, reached = row.get("rounds") or 0.0, [float(count) for count in row.get("reached") or ()]
+    if not rounds:
+        return None
+    if reached:
+        counts = Counts(rounds=rounds, by_depth_rank=_rows(rounds, reached))
+        return Chain.from_survival([min(1.0, count / rounds) for count in reached], counts=counts)
+    drafted, accepted = row.get("drafted") or 0.0, row.get("accepted") or 0.0
+    k = max(1, math.ceil(drafted / rounds - 1e-9))
+    return Chain.from_accept_length(min(1.0 + accepted / rounds, k + 1.0), k, counts=Counts(rounds=rounds))
 
 
 def _chain_of(later: Chain, counts: Counts, rounds: float, accepted: float | None, reached: list[float]) -> Chain:
@@ -79,6 +149,7 @@ def _chain_of(later: Chain, counts: Counts, rounds: float, accepted: float | Non
         "drafted_per_round": drafted / rounds if drafted else None,
     }
     about["interval"] = None  # the later page's own, of all rounds since the start
+    about["warnings"] = counts.short_drafts(len(reached)) or None
     shared = {"counts": counts, "rule": later.rule, "temperature": later.temperature, "about": about}
     kept = (note for note in later.notes if not note.startswith("counters since"))
     notes = (*kept, "the difference of two snapshots: only the rounds between them")
@@ -121,7 +192,7 @@ def _rows(rounds: float, reached: list[float]) -> tuple[tuple[tuple[float, float
     return tuple(rows)
 
 
-def _is_snapshot_pair(before: Acceptance, after: Acceptance) -> bool:
+def is_snapshot_pair(before: Acceptance, after: Acceptance) -> bool:
     """Whether both are counters since the start of a server, as their dialect says."""
     dialects = {str(found.about.get("dialect", "")) for found in (before, after)}
     return len(dialects) == 1 and dialects.pop().endswith("-metrics") and None not in (before.counts, after.counts)
@@ -139,15 +210,37 @@ def drift(before: Acceptance, after: Acceptance, *, k: int | None = None, level:
     >>> drift(a, b, k=3).significant
     True
     """
-    paired = _is_snapshot_pair(before, after)
+    paired = is_snapshot_pair(before, after)
     later: Acceptance = window(before, after) if paired else after
     length = k or min(_length(before), _length(later))
-    chain = TokenTree.chain(length)
-    old, new = before.tau(chain), later.tau(chain)
-    z = _z(before, later, chain, new - old)
-    p_value = None if z is None else math.erfc(abs(z) / math.sqrt(2.0))
+    old, new, z, p_value = _compared(before, later, TokenTree.chain(length))
     significant = None if p_value is None else p_value < level
-    return Drift(length, old, new, new / old - 1.0, paired, z, p_value, significant, level)
+    engines = tuple(_by_engine(before, later, level)) if paired else ()
+    return Drift(length, old, new, new / old - 1.0, paired, z, p_value, significant, level, engines)
+
+
+def _compared(
+    before: Acceptance, after: Acceptance, chain: TokenTree
+) -> tuple[float, float, float | None, float | None]:
+    """Both tokens per round, z and p of their difference."""
+    old, new = before.tau(chain), after.tau(chain)
+    z = _z(before, after, chain, new - old)
+    return old, new, z, None if z is None else math.erfc(abs(z) / math.sqrt(2.0))
+
+
+def _by_engine(before: Acceptance, between: Acceptance, level: float) -> Iterator[EngineDrift]:
+    """Each engine against itself, where there are several; those without rounds on either side are left out."""
+    old, new = _engines(before), _engines(between)
+    if len(new) < 2:
+        return
+    for (model, engine), row in new.items():
+        first, second = _of_engine(old.get((model, engine), {})), _of_engine(row)
+        if first is None or second is None:
+            continue
+        chain = TokenTree.chain(min(_length(first), _length(second)))
+        was, now, z, p_value = _compared(first, second, chain)
+        significant = None if p_value is None else p_value < level / len(new)
+        yield EngineDrift(model, engine, was, now, now / was - 1.0, z, p_value, significant)
 
 
 def _length(acceptance: Acceptance) -> int:

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from .acceptance import Acceptance, Chain, Independent, Mixture
+from .by_k import ByK
 from .errors import InputError
 from .tree import TokenTree
 
@@ -45,8 +46,9 @@ def fit(acceptance: Acceptance, *, tolerance: float = TOLERANCE) -> Fit:
     """The simplest model within `tolerance` of the accepted tokens of every chain up to the measured length.
 
     Where children are known, the chance that one of b children is accepted is compared too for the single rate.
-    From a mean alone one rate is all there is, and its error cannot be told.
-    Raises  InputError for a tolerance that is not above 0.
+    From a mean alone one rate is all there is, and its error cannot be told. Lengths by K are each compared with the
+    one rate that gives the longest.
+    Raises  InputError for a tolerance that is not above 0, and where no length of a chain is known.
 
     >>> found = fit(Chain.from_survival([0.77, 0.45, 0.24]))
     >>> found.kind, found.flagged, round(found.single_p_error, 2)
@@ -54,6 +56,8 @@ def fit(acceptance: Acceptance, *, tolerance: float = TOLERANCE) -> Fit:
     """
     if not tolerance > 0:
         raise InputError(f"tolerance {tolerance:g} is not above 0", hint="a share such as 0.05")
+    if isinstance(acceptance, ByK):
+        return _by_k(acceptance, tolerance)
     measured = survival_of(acceptance)
     if isinstance(acceptance, Chain) and acceptance.depth_free:
         p = acceptance.alpha[0]
@@ -65,6 +69,55 @@ def fit(acceptance: Acceptance, *, tolerance: float = TOLERANCE) -> Fit:
         return Fit("independent", p, {"p": p}, off, off, False, single)
     kind, model, parameters, wrong = _simplest(measured, tolerance)
     return Fit(kind, None, parameters, wrong, off, True, model)
+
+
+def _by_k(acceptance: ByK, tolerance: float) -> Fit:
+    """One rate from the longest chain, compared with the lengths of the others."""
+    if not acceptance.lengths:
+        raise InputError("no chain was measured, so no rate can be fitted", hint="measure chains (topk 1)")
+    k, tau = acceptance.lengths[-1]
+    single = Independent(Chain.from_accept_length(tau, k).alpha[0])
+    pairs = [(length - 1.0, single.accepted(TokenTree.chain(n))) for n, length in acceptance.lengths[:-1]]
+    off = max((abs(b - a) / a if a else float(b > 1e-12) for a, b in pairs), default=None)
+    flagged = off is not None and off >= tolerance
+    if flagged:
+        lengths: dict[str, float | list[float]] = {str(n): length for n, length in acceptance.lengths}
+        return Fit("by_k", None, lengths, 0.0, off, True, acceptance)
+    p = single.at(1)
+    return Fit("independent", p, {"p": p}, off, off, False, single)
+
+
+def extended(acceptance: Acceptance, depth: int) -> Acceptance:
+    """The acceptance of a chain as deep as asked for: positions that were not measured follow the fitted model.
+
+    A rate for every position says nothing of later ones: its last rate is held. Other kinds are left as they are.
+
+    >>> [round(a, 3) for a in extended(Chain.from_survival([0.77, 0.45, 0.24]), 5).alpha]
+    [0.77, 0.584, 0.533, 0.388, 0.318]
+    """
+    if not isinstance(acceptance, Chain) or acceptance.extends or len(acceptance.alpha) >= depth:
+        return acceptance
+    found = fit(acceptance)
+    known = len(acceptance.alpha)
+    if found.kind == "positional":
+        later = [acceptance.alpha[-1]] * (depth - known)
+        model = "the last measured rate is held"
+    else:
+        survival = survival_of(found.model, depth)
+        later = [survival[i] / survival[i - 1] if survival[i - 1] else 0.0 for i in range(known, depth)]
+        model = f"extrapolated by the model that fits the measured ones ({MODELS[found.kind]})"
+    note = f"positions {known + 1} to {depth} were not measured: {model}"
+    return replace(acceptance, alpha=(*acceptance.alpha, *later), notes=(*acceptance.notes, note))
+
+
+# The models in words.
+MODELS = {
+    "independent": "one p",
+    "decaying": "a p that shrinks with depth",
+    "mixture": "two kinds of text with a p each",
+    "positional": "a rate for every position",
+    "by_k": "a length for every K",
+}
 
 
 def survival_of(acceptance: Acceptance, length: int | None = None) -> tuple[float, ...]:

@@ -17,6 +17,7 @@ from functools import cached_property
 from typing import Any, overload
 
 from .acceptance import Acceptance, ByDepth, Mixture, Paths, as_acceptance
+from .by_k import ByK
 from .errors import InputError
 from .families import best_uniform, full_tree_fitting
 from .frontier import BestFirst, Engine, ExactDepth, engine_for
@@ -134,7 +135,7 @@ def best_trees(acceptance: Any, *, max_nodes: int, max_depth: int, max_children:
     max_children   most children of a node
     returns        tables and trees, computed when they are asked for
     Exact          for all kinds but mixtures of vectors that rise somewhere (`optimality` says so)
-    Raises         InputError for limits out of range
+    Raises         InputError for limits out of range, and for lengths by K, which know no trees
 
     >>> frontier = best_trees([0.5, 0.2], max_nodes=3, max_depth=2)
     >>> [round(value, 3) for value in frontier.accepted[2]]
@@ -144,6 +145,8 @@ def best_trees(acceptance: Any, *, max_nodes: int, max_depth: int, max_children:
     depth = limit(max_depth, "max_depth", MAX_DEPTH)
     children = None if max_children is None else limit(max_children, "max_children", MAX_NODES)
     known = as_acceptance(acceptance)
+    if not known.by_node:
+        raise InputError(f"no trees from {known.kind}: it knows chains of measured lengths alone", hint="fastest_tree")
     return Frontier(known, nodes, depth, engine_for(known, nodes, children))
 
 
@@ -312,6 +315,8 @@ class _Search:
 
 def _search(known: Acceptance, costs: Costs, verify: list[float], depth: int, children: int | None) -> _Search:
     nodes = len(verify) - 1
+    if isinstance(known, ByK):
+        return _measured_chains(known, costs, verify, depth)
     engine = engine_for(known, nodes, children)
     if costs.shape == "block":
         seconds = [costs.draft_time(d) + costs.overhead_s for d in range(1, depth + 1)]
@@ -325,6 +330,19 @@ def _search(known: Acceptance, costs: Costs, verify: list[float], depth: int, ch
 
     found = search_widths(known, engine, verify, draft, costs, depth, children)
     return _Search(found.depth, found.tau, found.round_s, found.draw, found.limit)
+
+
+def _measured_chains(known: ByK, costs: Costs, verify: list[float], depth: int) -> _Search:
+    """Chains of the measured lengths whose times are known."""
+    found = _Search.plain(verify)
+    found.draw = TokenTree.chain
+    for k in known.ks:
+        chain = TokenTree.chain(min(k, depth))
+        timed = all(costs.draft_time(width) < math.inf for width in costs.pass_widths(chain))
+        if k <= depth and verify[k] < math.inf and timed:
+            at = round_of(chain, known, costs)
+            found.depth[k], found.tau[k], found.round_s[k] = k, at.tau, at.round_s
+    return found
 
 
 def _by_depth(

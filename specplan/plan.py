@@ -249,6 +249,8 @@ def _scaled(row: Candidate, costs: Costs) -> Candidate:
 
 
 def _best_for_budget(acceptance: Acceptance, limits: Limits) -> Best:
+    if not acceptance.by_node:
+        return _best_known_chain(acceptance, limits)
     frontier = best_trees(acceptance, **limits.arguments())
     rows = UntimedRows(frontier)
     nodes = next(n for n in range(limits.nodes, -1, -1) if rows.most[n] is not None)
@@ -258,6 +260,18 @@ def _best_for_budget(acceptance: Acceptance, limits: Limits) -> Best:
     proved = frontier.optimality == "proved" or gap <= 1e-9
     optimality, share = ("proved", 0.0) if proved else ("gap", gap / shape.tau)
     return Best(shape, tree, optimality, share, rows, lambda n: frontier.tree(n, frontier.max_depth))
+
+
+def _best_known_chain(acceptance: Acceptance, limits: Limits) -> Best:
+    """The chain with the most tokens per round among those that were measured."""
+    taus = {k: acceptance.tau(TokenTree.chain(k)) for k in known_chains(acceptance, limits)}
+    taus[0] = 1.0
+    rows = [
+        Candidate(n, n if n in taus else None, taus.get(n), None, None, None)
+        for n in range(max(limits.nodes, *taus) + 1)
+    ]
+    tree = TokenTree.chain(max(taus, key=lambda k: (taus[k], -k)))
+    return Best(shape_of(tree, acceptance, None), tree, "proved", 0.0, rows, TokenTree.chain)
 
 
 class UntimedRows(Sequence[Candidate]):
@@ -301,24 +315,27 @@ class UntimedRows(Sequence[Candidate]):
 
 def best_chain(acceptance: Acceptance, limits: Limits, costs: Costs | None) -> Shape:
     """The best chain of at least one node: per second with costs, else of the whole budget."""
-    longest = chain_limit(acceptance, limits)
+    known = known_chains(acceptance, limits)
     if costs is None:
-        return shape_of(TokenTree.chain(longest), acceptance, None)
-    lengths = [k for k in range(1, min(longest, len(costs.verify_s) - 1) + 1) if math.isfinite(costs.verify_s[k])]
+        return shape_of(TokenTree.chain(known[-1] if known else 0), acceptance, None)
+    lengths = [k for k in known if k < len(costs.verify_s) and math.isfinite(costs.verify_s[k])]
     if not lengths:
         return shape_of(TokenTree.empty(), acceptance, costs)
     rate = {k: evaluate(TokenTree.chain(k), acceptance, **costs.arguments()).tokens_per_s for k in lengths}
     return shape_of(TokenTree.chain(max(lengths, key=lambda k: (rate[k], -k))), acceptance, costs)
 
 
-def chain_limit(acceptance: Acceptance, limits: Limits) -> int:
-    """The longest chain that the limits and the acceptance allow."""
+def known_chains(acceptance: Acceptance, limits: Limits) -> list[int]:
+    """The lengths of chains that the limits and the acceptance allow, rising."""
     known = acceptance.max_depth
-    return min(limits.nodes, limits.depth, known if known is not None else limits.depth)
+    longest = min(limits.nodes, limits.depth, known if known is not None else limits.depth)
+    return [k for k in range(1, longest + 1) if acceptance.by_node or acceptance.knows(TokenTree.chain(k))]
 
 
 def full_tree(acceptance: Acceptance, limits: Limits, costs: Costs | None) -> Shape | None:
     """The best full k-ary tree with k >= 2 that fits the budget; None when not even two nodes fit."""
+    if not acceptance.by_node:
+        return None
     children = min(limits.children or limits.nodes, _widest_useful(acceptance))
     given = {} if costs is None else costs.arguments()
     tree = full_tree_fitting(acceptance, limits.nodes, max_depth=limits.depth, max_children=children, **given)

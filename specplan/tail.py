@@ -216,11 +216,11 @@ def _trees(acceptance: Acceptance, limits: Limits, costs: Costs, best: Best | No
     """The trees that are tried, by rising node count."""
     yield [TokenTree.empty()]
     best = best or best_tree(acceptance, limits, costs)
-    frontier = best_trees(acceptance, **limits.arguments())
+    frontier = best_trees(acceptance, **limits.arguments()) if acceptance.by_node else None
     for row in best.candidates[1:]:
         found = {} if row.depth is None else dict.fromkeys([best.tree_with(row.nodes)])
         for depth in range(1, min(limits.depth, row.nodes) + 1):
-            if frontier.exact[depth][row.nodes] is not None:
+            if frontier is not None and frontier.exact[depth][row.nodes] is not None:
                 found[frontier.tree(row.nodes, depth)] = None
         yield list(found)
 

@@ -159,3 +159,41 @@ def test_what_is_missing_or_given_twice_is_refused(refused, arguments, said):
 def test_a_round_shorter_than_a_plain_pass_is_refused():
     with pytest.raises(InputError, match="shorter than a plain pass"):
         costs_from_measured(TokenTree.chain(3), plain_s=0.025, round_s=0.020)
+
+
+def test_off_leads_where_the_shape_in_use_loses_and_a_shorter_one_lies_on_a_line_alone(specplan):
+    ran = specplan("advise --k 5 --accept-length 1.3 --measured-tpot 25ms --round 40ms --json").json
+    assert (ran["verdict"], ran["change"]["nodes"]) == ("off", 0)
+    assert "fixed cost" in ran["reason"]
+    shorter = ran["measure_next"][1]
+    assert shorter["nodes"] == 1
+    assert shorter["speedup"] > 1
+    # with a curve that was measured at every width there is no line to doubt
+    costs = Costs(verify_s=[0.025 + 0.003 * i for i in range(6)])
+    assert judged(5, Chain.from_accept_length(1.3, 5), costs).verdict == "change"
+
+
+def test_a_change_that_lies_on_a_line_is_to_be_measured_first(specplan):
+    said = specplan(f"{MEASURED} --measured-spec-tpot 14ms").out
+    assert said.startswith("Change to a chain of 3")
+    assert "Measure the change first" in said
+
+
+PAGE = """vllm:spec_decode_num_drafts_total {0}
+vllm:spec_decode_num_draft_tokens_total {1}
+vllm:spec_decode_num_accepted_tokens_total {2}
+vllm:spec_decode_num_accepted_tokens_per_pos_total{{position="0"}} {3}
+vllm:spec_decode_num_accepted_tokens_per_pos_total{{position="1"}} {4}
+"""
+
+
+def test_an_earlier_page_makes_advise_judge_the_rounds_between(specplan, tmp_path):
+    before, after = tmp_path / "a.prom", tmp_path / "b.prom"
+    before.write_text(PAGE.format(1000, 2000, 1500, 850, 650))
+    after.write_text(PAGE.format(2000, 4000, 1600, 940, 660))
+    ran = specplan(f"{DEVICE} --acceptance {after} --before {before} --json").json
+    assert ran["tau"] == pytest.approx(1.1)  # since the start it is 1.8
+    assert ran["verdict"] == "off"
+    assert ran["drift"]["window"] is True
+    assert any("between the two snapshots" in note for note in ran["notes"])
+    assert specplan(f"{DEVICE} --acceptance {after} --json").json["tau"] == pytest.approx(1.8)

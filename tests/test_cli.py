@@ -274,7 +274,9 @@ def test_a_given_chain_stands_beside_the_plan(specplan):
 
 def test_a_chain_longer_than_what_was_measured_is_warned_of(specplan):
     ran = specplan("tree --alpha 0.8,0.75 --k 5 --json").json
-    assert any("2 levels" in warning for warning in ran["warnings"])
+    assert any("positions 3 to 5 were not measured" in warning for warning in ran["warnings"])
+    tree = specplan("tree --child-prob 0.6,0.2 --k 5 --json").json
+    assert not tree["warnings"]  # one row holds at every depth
 
 
 def test_odd_loads_are_warned_of(specplan):

@@ -127,3 +127,84 @@ def test_the_interval_of_a_difference_is_that_of_its_rounds():
     assert bounds["low"] < found.about["tau"] < bounds["high"]
     assert bounds["high"] - bounds["low"] < 0.2
     assert not any("since the server" in note for note in found.notes)
+
+
+def page_of(rows):
+    """A page of (model, engine, rounds, accepted at the first position, at the second)."""
+    base = "vllm:spec_decode_num"
+    lines = []
+    for model, engine, rounds, first, second in rows:
+        labels = f'model_name="{model}",engine="{engine}"'
+        lines += [
+            f"{base}_drafts_total{{{labels}}} {rounds}",
+            f"{base}_draft_tokens_total{{{labels}}} {2 * rounds}",
+            f"{base}_accepted_tokens_total{{{labels}}} {first + second}",
+            f'{base}_accepted_tokens_per_pos_total{{{labels},position="0"}} {first}',
+            f'{base}_accepted_tokens_per_pos_total{{{labels},position="1"}} {second}',
+        ]
+    return "\n".join(lines) + "\n"
+
+
+@pytest.fixture
+def pages(tmp_path):
+    def write(*given):
+        files = []
+        for i, rows in enumerate(given):
+            files.append(tmp_path / f"{i}.prom")
+            files[-1].write_text(page_of(rows))
+        return [str(file) for file in files]
+
+    return write
+
+
+BEFORE = [("a", "0", 1000, 800, 600), ("a", "1", 1000, 800, 600)]
+
+
+def test_engines_that_move_apart_are_seen_though_their_sum_stands_still(specplan, pages):
+    files = pages(BEFORE, [("a", "0", 2000, 1750, 1450), ("a", "1", 2000, 1450, 950)])
+    ran = specplan(["acceptance", *files, "--drift", "--json"]).json["drift"]
+    assert ran["change"] == pytest.approx(0.0)
+    assert ran["significant"] is False
+    assert [(one["engine"], round(one["after"], 2), one["significant"]) for one in ran["engines"]] == [
+        ("0", 2.8, True),
+        ("1", 2.0, True),
+    ]
+    assert "2 of 2 engines changed" in specplan(["acceptance", *files, "--drift"]).out.splitlines()[0]
+
+
+def test_a_restart_of_one_engine_that_the_sum_hides_is_refused(refused, pages):
+    files = pages(BEFORE, [("a", "0", 5000, 4000, 3000), ("a", "1", 400, 320, 240)])
+    assert "engine 1 of a: rounds went back from 1000 to 400" in refused(["acceptance", *files, "--drift"])
+    gone = pages(BEFORE, [("a", "0", 5000, 4000, 3000)])
+    assert "engine 1 of a is not in the second page" in refused(["acceptance", *gone, "--drift"])
+
+
+def test_models_of_one_page_are_each_compared_with_themselves(specplan, pages):
+    files = pages(
+        [("a", "0", 1000, 800, 600), ("b", "0", 1000, 400, 100)],
+        [("a", "0", 2000, 1600, 1200), ("b", "0", 9000, 3600, 900)],
+    )
+    ran = specplan(["acceptance", *files, "--drift", "--json"]).json["drift"]
+    assert [(one["model"], one["significant"]) for one in ran["engines"]] == [("a", False), ("b", False)]
+    assert ran["change"] < 0  # the sum moves with the traffic
+    alone = specplan(["acceptance", *files, "--drift", "--served", "b", "--json"]).json["drift"]
+    assert alone["change"] == pytest.approx(0.0)
+
+
+def test_engines_without_a_change_are_seldom_called_changed():
+    draw = random.Random(11)
+    from specplan.stacks.detect import read_any
+
+    found = 0
+    for _ in range(60):
+        runs = [played(0.7, 300, draw) for _ in range(8)]
+        rows = [[], []]
+        for engine in range(4):
+            at = (0, 0, 0)
+            for side in (0, 1):
+                counts = runs[2 * engine + side]
+                at = tuple(a + b for a, b in zip(at, (300, sum(counts[1:]), sum(counts[2:]))))
+                rows[side].append(("a", str(engine), *at))
+        moved = drift(*(read_any(page_of(side), where="page") for side in rows))
+        found += any(one.significant for one in moved.engines)
+    assert found <= 9

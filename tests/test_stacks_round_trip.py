@@ -104,9 +104,10 @@ def server_log(run):
 
 
 def v0_log(run):
+    rate = run.accepted / run.drafted
     efficiency = (run.rounds + run.accepted) / (run.rounds * (run.k + 1))
     return (
-        f"Speculative metrics: Draft acceptance rate: 0.600, System efficiency: {efficiency:.3f}, "
+        f"Speculative metrics: Draft acceptance rate: {rate:.3f}, System efficiency: {efficiency:.3f}, "
         f"Number of speculative tokens: {run.k}, Number of accepted tokens: {run.accepted}, "
         f"Number of draft tokens: {run.drafted}, Number of emitted tokens: {run.rounds + run.accepted}."
     )
@@ -183,9 +184,11 @@ def test_any_histogram_comes_back_from_counters_and_from_itself(histogram):
 def test_a_printed_window_comes_back_within_its_rounding(rates, rounds):
     run = Run(played(rates, rounds, seed=1))
     shares = ", ".join(f"{n / run.rounds:.3f}" for n in run.reached)
+    percent = 100 * run.accepted / run.drafted
     line = (
         f"SpecDecoding metrics: Mean acceptance length: {run.tau:.2f}, Accepted: {run.accepted} tokens, "
-        f"Drafted: {run.drafted} tokens, Per-position acceptance rate: {shares}, Avg Draft acceptance rate: 1.0%"
+        f"Drafted: {run.drafted} tokens, Per-position acceptance rate: {shares}, "
+        f"Avg Draft acceptance rate: {percent:.1f}%"
     )
     found = read_any(line, where="case")
     assert found.about["tau"] == pytest.approx(run.tau, abs=1e-9)

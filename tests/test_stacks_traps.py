@@ -208,7 +208,7 @@ def test_a_sequoia_vector_is_the_same_with_and_without_its_dummy_and_its_reject_
     hits = [423, 72, 38, 15, 13, 10, 3, 2, 8, 3, 5, 3, 4, 2, 1, 2, 1, 2, 0, 2, 2, 2, 0, 1, 0, 1, 0, 0, 0, 1, 1, 1]
     shares = [count / 667 for count in hits]
     forms = (shares, [0.0, *shares], [*shares, 49 / 667], [0.0, *shares, 49 / 667])
-    rows = [read(json.dumps(form)).row(1, 40) for form in forms]
+    rows = [read(json.dumps(form), shape="child-prob").row(1, 40) for form in forms]
     assert all(row == pytest.approx(shares) for row in rows)
 
 

@@ -95,10 +95,9 @@ def _live(live: Live, given: Acceptance) -> Any:
     if given.acceptance:
         raise InputError("--url and a file both give the acceptance", hint="leave one of them out")
     for_s = values.read("--for", live.for_, units.parse_time)
-    hints = chances.hints(given)
     assert live.url is not None
     with values.naming("--url"):
-        return read_url(live.url, for_s=for_s, served=hints["served"], k=hints["k"])
+        return read_url(live.url, for_s=for_s, **chances.hints(given))
 
 
 def _drift(given: Acceptance, shape: Shape, output: Output) -> None:
@@ -110,6 +109,6 @@ def _drift(given: Acceptance, shape: Shape, output: Output) -> None:
         raise InputError(
             f"--drift compares two files, not {len(given.acceptance)}", hint="specplan acceptance A B --drift"
         )
-    first, second = (chances.from_files([path], given) for path in given.acceptance)
+    first, second = (chances.from_file(path, given, every=given.served is None) for path in given.acceptance)
     k = None if shape.k is None else values.positive("--k", shape.k)
     finish(drift_answer(drift(first, second, k=k), second, chances.described(given, shape)), output)

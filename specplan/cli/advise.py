@@ -36,37 +36,54 @@ def advise(
     device, a model and a draft, or are measured: plain decoding, and the round or the time per token in use.
     """
     from ..advise import advise as judge
-    from ..drift import drift, still_best
+    from ..by_k import at_length
+    from ..drift import still_best
     from ..render.advise import advise_answer
 
     place = scenes.scene(device, target)
     likely = chances.acceptance(acceptance, shape)
+    if likely is not None and shape.k is not None:
+        likely = at_length(likely, values.positive("--k", shape.k))
+    earlier, moved, likely = _since(place, running, acceptance, likely, shape)
     used = _in_use(shape, likely)
     place.inputs["acceptance"] = chances.described(acceptance, shape)
     tie = 0.01 if shape.tie is None else values.tie(shape.tie)
+    likely = chances.as_deep_as(place, used, likely)
     costs = _measured(place, running, used, likely) or _planned(place, running, draft, verify, shape, used)
     limits = pricing.limits(shape, costs, None if place.hardware is None else scenes.crossover_width(place))
     limits = _within(limits, costs)
     if likely is not None:
         limits = chances.chains_only_if_needed(place, likely, limits)
         chances.warn_of_conditions(place, likely)
-        chances.warn_of_depth(place, used, likely)
     place.inputs.update(nodes=used.nodes, depth=used.depth, budget=limits.nodes, max_depth=limits.depth, tie=tie)
     found = judge(used, likely, limits, costs, tie=tie)
-    moved = was = None
-    if running.before is not None:
-        if likely is None:
-            raise InputError(
-                "--before without an acceptance to compare with", hint="--acceptance FILE is the newer one"
-            )
-        earlier = chances.from_files([running.before], acceptance)
-        moved = drift(earlier, likely, k=used.depth)
-        was = still_best(used, earlier, _chains_if_needed(earlier, limits), costs, tie=tie)
+    was = None
+    if earlier is not None:
+        before = chances.as_deep_as(place, used, earlier)
+        was = still_best(used, before, _chains_if_needed(before, limits), costs, tie=tie)
     finish(
         advise_answer(place, found, used, costs, likely, moved, was),
         output,
         failed=found.verdict not in ("keep", "change"),
     )
+
+
+def _since(
+    place: Any, running: options.Running, acceptance: Acceptance, likely: Any, shape: options.Shape
+) -> tuple[Any, Any, Any]:
+    """The earlier acceptance, what changed, and the one to judge by: of two pages of counters, the rounds between."""
+    if running.before is None:
+        return None, None, likely
+    from ..drift import drift, is_snapshot_pair, window
+
+    if likely is None:
+        raise InputError("--before without an acceptance to compare with", hint="--acceptance FILE is the newer one")
+    earlier = chances.from_file(running.before, acceptance)
+    moved = drift(earlier, likely, k=None if shape.k is None else values.positive("--k", shape.k))
+    if is_snapshot_pair(earlier, likely):
+        likely = window(earlier, likely)
+        place.notes.append("judged by the rounds between the two snapshots, not by the mean since the server started")
+    return earlier, moved, likely
 
 
 def _in_use(shape: options.Shape, likely: Any) -> Any:

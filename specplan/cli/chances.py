@@ -45,7 +45,23 @@ def acceptance(given: options.Acceptance, shape: options.Shape) -> Any:
         from ..smooth import smoothed
 
         found = smoothed(found)
-    return found.assume_ranks() if given.assume_ranks and not found.siblings_known else found
+    return _with_ranks(found) if given.assume_ranks and not found.siblings_known else found
+
+
+def _with_ranks(found: Any) -> Any:
+    """Chain data with siblings taken as independent, in every part of a mixture."""
+    from ..acceptance import Chain, Mixture
+
+    if isinstance(found, Mixture):
+        return replace(found, components=tuple(_with_ranks(part) for part in found.components))
+    if isinstance(found, Chain):
+        return found.assume_ranks()
+    if found.siblings_known:
+        return found
+    raise InputError(
+        "lengths of whole runs say nothing of siblings, nor of a node's own rate",
+        hint="--assume-ranks needs rates by position, or one mean length",
+    )
 
 
 def _measured_under(found: Any, given: options.Acceptance) -> Any:
@@ -114,7 +130,13 @@ def _acceptance(way: str, given: options.Acceptance, shape: options.Shape) -> An
 
 def _refuse_lone_hints(given: options.Acceptance) -> None:
     """What is said about files needs one."""
-    hints = {"--denominator": given.denominator, "--measured-k": given.measured_k, "--served": given.served}
+    hints = {
+        "--denominator": given.denominator,
+        "--measured-k": given.measured_k,
+        "--measured-topk": given.measured_topk,
+        "--as": given.as_,
+        "--served": given.served,
+    }
     for option, value in hints.items():
         if value is not None and not given.acceptance:
             raise InputError(f"{option} says something about a file", hint="add --acceptance FILE")
@@ -123,36 +145,73 @@ def _refuse_lone_hints(given: options.Acceptance) -> None:
 def hints(given: options.Acceptance) -> dict[str, Any]:
     """What the options say about files, as the readers take it."""
     k = None if given.measured_k is None else values.positive("--measured-k", given.measured_k)
-    return {"denominator": given.denominator, "k": k, "served": given.served}
+    topk = None if given.measured_topk is None else values.positive("--measured-topk", given.measured_topk)
+    return {"denominator": given.denominator, "k": k, "topk": topk, "served": given.served, "shape": given.as_}
+
+
+def from_file(path: str, given: options.Acceptance, **more: Any) -> Any:
+    """The acceptance in one file, in any dialect; a terminal shows how far it is."""
+    from ..stacks.detect import read_acceptance
+
+    METER.start(path)
+    return read_acceptance(path, **{**hints(given), **more}, told=METER.at)
 
 
 def from_files(entries: list[str], given: options.Acceptance) -> Any:
-    """The acceptance in a file, in any dialect, or the mixture of several."""
-    from ..acceptance import Mixture
-    from ..stacks.detect import read_acceptance
+    """The acceptance in a file, or the mixture of several: by the weights given, else by the rounds counted."""
+    from ..by_k import mixed
 
     parts = [_split_weight(entry) for entry in entries]
-    found = []
-    for path, _ in parts:
-        METER.start(path)
-        found.append(read_acceptance(path, **hints(given), told=METER.at))
+    found = [from_file(path, given) for path, _ in parts]
     if len(found) == 1:
         return found[0]
-    weights = [1.0 if weight is None else weight for _, weight in parts]
-    total = sum(weights)
+    weights, notes, warnings = _weights(parts, found)
     rules, temperatures = {part.rule for part in found}, {part.temperature for part in found}
-    notes = [
+    notes += [
         f"MEASURED APART: the {what} of the parts differ: {', '.join(str(value) for value in sorted(map(str, values)))}"
         for what, values in (("rules", rules), ("temperatures", temperatures))
         if len(values) > 1
     ]
-    return Mixture(
+    for (path, _), part in zip(parts, found):
+        warnings += [f"{path}: {text}" for text in part.about.get("warnings") or ()]
+    return mixed(
         tuple(found),
-        tuple(weight / total for weight in weights),
+        tuple(weights),
         rule=rules.pop() if len(rules) == 1 else None,
         temperature=temperatures.pop() if len(temperatures) == 1 else None,
+        about={"warnings": warnings} if warnings else {},
         notes=tuple(notes),
     )
+
+
+def _weights(parts: list[tuple[str, float | None]], found: list[Any]) -> tuple[list[float], list[str], list[str]]:
+    """Shares of rounds of the files, how they came about, and a warning where nothing says them."""
+    given = [weight for _, weight in parts if weight is not None]
+    if len(given) == len(parts):
+        return [weight / sum(given) for weight in given], [], []
+    names = [path for path, weight in parts if weight is None]
+    if given:
+        raise InputError(
+            f"{names[0][:80]} has no weight, others have", hint=f"give all of them one: {names[0][:60]}=0.3"
+        )
+    rounds = [_rounds(part) for part in found]
+    if all(rounds):
+        shown = ", ".join(f"{count:g}" for count in rounds)
+        note = f"files are weighted by their counted rounds: {shown}; FILE=WEIGHT gives other shares"
+        return [count / sum(rounds) for count in rounds], [note], []
+    lacking = [path for (path, _), count in zip(parts, rounds) if not count]
+    warning = (
+        f"{', '.join(lacking)[:200]} has no count of rounds: all files weigh the same; FILE=WEIGHT gives their shares"
+    )
+    return [1.0 / len(parts)] * len(parts), [], [warning]
+
+
+def _rounds(found: Any) -> float:
+    """Rounds that were counted, 0 where none were; in a table, the trials of the first child."""
+    counts = found.counts
+    if counts is None:
+        return 0.0
+    return float(counts.rounds or (counts.by_depth_rank[0][0][1] if counts.by_depth_rank else 0.0))
 
 
 def _split_weight(entry: str) -> tuple[str, float | None]:
@@ -205,14 +264,24 @@ def warn_of_conditions(place: scenes.Scene, acceptance: Any) -> None:
     place.warnings.extend(note for note in notes if note.startswith(MISMATCH) and note not in place.warnings)
 
 
-def warn_of_depth(place: scenes.Scene, tree: Any, acceptance: Any) -> None:
-    """A tree deeper than what was measured: the levels below count as never accepted."""
+def as_deep_as(place: scenes.Scene, tree: Any, acceptance: Any) -> Any:
+    """The acceptance for a tree deeper than what was measured: a chain's rates go on by the model that fits them.
+
+    Where levels are not known and cannot be told, they count as never accepted, with a warning.
+    """
     known = None if acceptance is None else acceptance.max_depth
-    if tree is not None and known is not None and tree.depth > known:
-        place.warnings.append(
-            f"the acceptance knows {known} levels, the tree has {tree.depth}: "
-            "deeper tokens are counted as never accepted"
-        )
+    if tree is None or known is None or tree.depth <= known or not acceptance.by_node:
+        return acceptance
+    from ..fit import extended
+
+    longer = extended(acceptance, tree.depth)
+    never = (
+        f"the acceptance knows {known} levels, the tree has {tree.depth}: deeper tokens are counted as never accepted"
+    )
+    said = never if longer.max_depth == known else longer.notes[-1]
+    if said not in place.warnings:
+        place.warnings.append(said)
+    return longer
 
 
 def refuse_unknown_siblings(acceptance: Any, limits: Any) -> None:
@@ -226,7 +295,7 @@ def refuse_unknown_siblings(acceptance: Any, limits: Any) -> None:
 
 def described(given: options.Acceptance, shape: options.Shape) -> dict[str, Any]:
     """The acceptance options as given."""
-    said = {key: _typed(value) for key, value in vars(given).items() if value not in (None, False, [])}
+    said = {key.rstrip("_"): _typed(value) for key, value in vars(given).items() if value not in (None, False, [])}
     if given.accept_length or given.accept_rate:
         said["k"] = _typed(shape.k)
     return said

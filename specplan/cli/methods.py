@@ -429,9 +429,10 @@ def acceptance_of(place: scenes.Scene, asked: Asked, acceptance: Any) -> Any:
         return asked.exits[layer]
     if share is None or acceptance is None:
         return acceptance
-    from ..acceptance import Independent, Mixture
+    from ..acceptance import Independent
+    from ..by_k import mixed
 
-    return Mixture((acceptance, Independent(0.0)), (share, 1 - share))
+    return mixed((acceptance, Independent(0.0)), (share, 1 - share))
 
 
 def repricer(place: scenes.Scene, draft: options.Draft, asked: Asked, acceptance: Any) -> Any:

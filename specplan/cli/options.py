@@ -160,7 +160,15 @@ class Acceptance(Group):
         "--denominator", "drafted|generated", "What a bare percentage of accepted tokens is a share of."
     )
     measured_k: Text = text("--measured-k", "K", "Drafted tokens a round, where the file does not say it.")
-    served: Text = text("--served", "MODEL", "The model of a metrics page that holds several.")
+    measured_topk: Text = text(
+        "--measured-topk", "N", "SGLang's topk in that run: above 1 a tree was drafted, no chain."
+    )
+    as_: Text = text(
+        "--as",
+        "KIND",
+        "What a bare list or mapping of numbers is: histogram, tokens, child-prob, survival, alpha or by-k.",
+    )
+    served: Text = text("--served", "MODEL", "The model (or curve) of a file that holds several.")
     smooth: bool = flag(
         "--smooth", "Pool child probabilities that rise with the rank (sampling noise) into their mean."
     )

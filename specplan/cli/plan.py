@@ -116,8 +116,7 @@ def plan(
     likely = methods.acceptance_of(place, wanted, likely)
     extra = pricing.extra(place, more, draft, verify, methods.repricer(place, draft, wanted, likely))
     asked = goals.asked(place, goal, answer, costs, limits, likely)
-    given = None if tree is None or likely is None else shape_of(tree, likely, costs)
-    chances.warn_of_depth(place, tree, likely)
+    given = None if tree is None or likely is None else shape_of(tree, chances.as_deep_as(place, tree, likely), costs)
     scenes.refuse_if_strict(place, output)
     keys = None
     if aim is not None and answer.recommended is not None and answer.best is not None:

@@ -53,7 +53,7 @@ def tree(
         place.inputs.update(budget=limits.nodes, max_depth=limits.depth, max_children=limits.children)
     if likely is not None:
         chances.warn_of_conditions(place, likely)
-        chances.warn_of_depth(place, given, likely)
+        likely = chances.as_deep_as(place, given, likely)
         if given is None:
             chances.refuse_unknown_siblings(likely, limits if aim is None else aim.runnable().within(limits))
         best, keys = None, None

@@ -8,8 +8,9 @@ from typing import Any
 from ..acceptance import Acceptance, Positional, tau_interval
 from ..acceptance_files import acceptance_document
 from ..acceptance_rules import RULES, child_prob_for
+from ..by_k import ByK
 from ..errors import InputError
-from ..fit import Fit, fit
+from ..fit import MODELS, Fit, fit
 from ..tree import TokenTree
 from .output import Answer, Table, document
 from .tree import acceptance_assumptions
@@ -19,14 +20,21 @@ LOSSLESS = {rule: rule != "typical" for rule in RULES}
 
 def acceptance_answer(acceptance: Acceptance, given: Mapping[str, Any]) -> Answer:
     """What the numbers mean, by chain position and by child."""
-    assumptions = acceptance_assumptions(acceptance)
+    warnings = warnings_of(acceptance)
+    assumptions = [entry for entry in acceptance_assumptions(acceptance) if entry[0] not in warnings]
     return Answer(
         verdict=_verdict(acceptance),
         document=document_of(acceptance, given, assumptions),
         parts=list(_tables(acceptance)),
         why=[*_source_words(acceptance), *_fit_words(acceptance)],
         assumptions=assumptions,
+        warnings=warnings,
     )
+
+
+def warnings_of(acceptance: Acceptance) -> list[str]:
+    """What makes the numbers less than they look."""
+    return [str(text) for text in acceptance.about.get("warnings") or ()]
 
 
 def document_of(
@@ -36,10 +44,18 @@ def document_of(
     keys = acceptance_document(acceptance)
     notes = keys.pop("notes")
     keys.pop("schema")
-    keys["fit"] = keys["fit"] or _fit_keys(fit(acceptance))
+    keys.pop("warnings", None)
+    found = _fit(acceptance)
+    keys["fit"] = keys["fit"] or (None if found is None else _fit_keys(found))
     keys["interval"] = keys["interval"] or _interval(acceptance)
     keys["drift"] = None
-    return document("acceptance", inputs=given, assumptions=assumptions, notes=notes, warnings=(), keys=keys)
+    return document("acceptance", inputs=given, assumptions=assumptions, notes=notes, warnings=warnings_of(acceptance),
+                    keys=keys)  # fmt: skip
+
+
+def _fit(acceptance: Acceptance) -> Fit | None:
+    """None where no chain was measured."""
+    return None if isinstance(acceptance, ByK) and not acceptance.lengths else fit(acceptance)
 
 
 def _fit_keys(found: Fit) -> dict[str, Any]:
@@ -48,19 +64,20 @@ def _fit_keys(found: Fit) -> dict[str, Any]:
 
 
 def _interval(acceptance: Acceptance) -> Any:
-    return tau_interval(acceptance, TokenTree.chain(_depths(acceptance)[-1]))
+    depths = _depths(acceptance)
+    return tau_interval(acceptance, TokenTree.chain(depths[-1])) if depths else None
 
 
 def _fit_words(acceptance: Acceptance) -> list[str]:
     """The simplest model that reproduces the numbers, and whether one p would do."""
-    found = fit(acceptance)
+    found = _fit(acceptance)
+    if found is None:
+        return []
     if found.error is None or found.single_p_error is None:
         return [f"Fit: one p of {found.p:.3f}; from a mean alone its error cannot be told."]
     if found.kind == "independent":
         return [f"Fit: one p of {found.p:.3f} reproduces the accepted tokens within {found.error:.1%}."]
-    names = {"decaying": "a p that shrinks with depth", "mixture": "two kinds of text with a p each"}
-    model = names.get(found.kind, "a rate for every position")
-    return [f"Fit: a single p is off by {found.single_p_error:.1%}; {model} is off by {found.error:.1%}."]
+    return [f"Fit: a single p is off by {found.single_p_error:.1%}; {MODELS[found.kind]} is off by {found.error:.1%}."]
 
 
 def _source_words(acceptance: Acceptance) -> list[str]:
@@ -73,17 +90,22 @@ def _source_words(acceptance: Acceptance) -> list[str]:
     return said + ([f"Not in the source: {lacking}."] if lacking else [])
 
 
-def _depths(acceptance: Acceptance) -> range:
+def _depths(acceptance: Acceptance) -> Sequence[int]:
+    """Chain lengths to show."""
+    if isinstance(acceptance, ByK):
+        return acceptance.ks
     return range(1, min(acceptance.max_depth or 8, 16) + 1)
 
 
 def _verdict(acceptance: Acceptance) -> str:
-    length = _depths(acceptance)[-1]
-    chain = TokenTree.chain(length)
     tau = acceptance.about.get("tau")
     if tau is not None and acceptance.about.get("dialect"):
         k = acceptance.about.get("k")
         return _measured_verdict(acceptance, float(tau), None if k is None else int(k))
+    if not _depths(acceptance):
+        return "No chain of any length was measured."
+    length = _depths(acceptance)[-1]
+    chain = TokenTree.chain(length)
     interval = tau_interval(acceptance, chain)
     between = "" if interval is None else f" ({interval.low:.3f} to {interval.high:.3f})"
     siblings = "" if acceptance.siblings_known else "; nothing is known of second-best children"
@@ -95,10 +117,17 @@ def _measured_verdict(acceptance: Acceptance, tau: float, k: int | None) -> str:
     interval = acceptance.about.get("interval")
     between = f" ({interval['low']:.3f} to {interval['high']:.3f})" if interval else ""
     drafted = f" with {k} drafted" if k else ""
+    tree = acceptance.about.get("measured_tree")
+    drafted = f" of a tree ({', '.join(f'{name} {value}' for name, value in tree.items())})" if tree else drafted
     return f"{tau:.3f} tokens a round{drafted}, the bonus token included{between}; nothing is known of siblings."
 
 
 def _tables(acceptance: Acceptance) -> Iterator[Table]:
+    if isinstance(acceptance, ByK):
+        measured = [(str(k), f"{tau:.4f}") for k, tau in acceptance.lengths]
+        if measured:
+            yield Table(("drafted tokens", "tokens/round, measured"), measured)
+        return
     rows = []
     before = 1.0
     for depth in _depths(acceptance):
@@ -107,6 +136,7 @@ def _tables(acceptance: Acceptance) -> Iterator[Table]:
         conditional = survival / before if before else 0.0
         rows.append((str(depth), f"{conditional:.4f}", f"{survival:.4f}", f"{acceptance.tau(chain):.4f}"))
         before = survival
+    yield from _by_context(acceptance.about.get("by_context"))
     yield Table(
         ("chain position", "given the ones before", "at least this many", "tokens/round of a chain this long"), rows
     )
@@ -116,6 +146,16 @@ def _tables(acceptance: Acceptance) -> Iterator[Table]:
             ("children of the root", "one of them is accepted"),
             [(str(fan.nodes), f"{acceptance.accepted(fan):.4f}") for fan in fans],
         )
+
+
+def _by_context(rows: Any) -> Iterator[Table]:
+    """Tokens per round by prompt length, as the readers make it."""
+    known = (
+        [row for row in rows if {"prompt_tokens_to", "rounds", "tau"} <= row.keys()] if isinstance(rows, list) else []
+    )
+    if known:
+        cells = [(f"{row['prompt_tokens_to']:g}", f"{row['rounds']:g}", f"{row['tau']:.4f}") for row in known]
+        yield Table(("prompt tokens up to", "rounds", "tokens/round"), cells)
 
 
 def rule_answer(

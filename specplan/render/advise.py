@@ -130,6 +130,8 @@ def _why(advice: Advice, costs: Costs) -> Iterator[str]:
         yield f"By the counts the speed-up in use lies between {low:.3f} and {high:.3f} (95 %)."
         if low <= 1.0 <= high:
             yield "That holds plain decoding too: more rounds are needed to tell them apart."
+    if costs.measured is not None and len(costs.measured) == 2 and advice.change is not None and advice.change.nodes:
+        yield "Measure the change first: a fixed cost a round makes shorter chains dearer than the line says."
     if costs.measured is not None and len(costs.measured) == 2:
         yield "Shapes between the two measured ones are interpolated; none longer than the one in use was looked at."
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from ..acceptance import Acceptance
 from ..drift import Drift
-from .acceptance import document_of
+from .acceptance import document_of, warnings_of
 from .output import Answer, Table
 from .tree import acceptance_assumptions
 
@@ -19,8 +19,14 @@ def drift_words(moved: Drift | None) -> Iterator[str]:
     later = "between the two snapshots" if moved.window else "in the second"
     yield (
         f"A chain of {moved.k} yields {moved.before:.3f} tokens a round in the first and {moved.after:.3f} {later}: "
-        f"{moved.change:+.1%}, {_sure(moved)}."
+        f"{moved.change:+.1%}, {_sure(moved)}{_of_engines(moved)}."
     )
+
+
+def _of_engines(moved: Drift) -> str:
+    """Engines that changed by themselves: a sum hides what goes up here and down there."""
+    changed = [one for one in moved.engines if one.significant]
+    return f"; {len(changed)} of {len(moved.engines)} engines changed by more than noise" if changed else ""
 
 
 def _sure(moved: Drift) -> str:
@@ -30,11 +36,29 @@ def _sure(moved: Drift) -> str:
     return f"more than noise ({chance})" if moved.significant else f"within the noise ({chance})"
 
 
+def _engines(moved: Drift) -> Iterator[Table]:
+    """Each engine against itself."""
+    if not moved.engines:
+        return
+    rows = [
+        (
+            " ".join(filter(None, (one.model, one.engine))) or "-",
+            f"{one.before:.4f}",
+            f"{one.after:.4f}",
+            f"{one.change:+.1%}",
+            "-" if one.p_value is None else f"{one.p_value:.2g}",
+            "-" if one.significant is None else "changed" if one.significant else "noise",
+        )
+        for one in moved.engines
+    ]
+    yield Table(("engine", "first", "between", "change", "p", f"at {moved.level:.0%} over all"), rows)
+
+
 def drift_answer(moved: Drift, second: Acceptance, given: Mapping[str, Any]) -> Answer:
     """What `specplan acceptance A B --drift` says; the document is the second file's, with `drift` beside it."""
     sentence = next(iter(drift_words(moved)))
     assumptions = [
-        *acceptance_assumptions(second),
+        *(entry for entry in acceptance_assumptions(second) if entry[0] not in warnings_of(second)),
         ("rounds are independent of each other; in one text they are not, so noise is larger", "drift.py"),
     ]
     return Answer(
@@ -44,8 +68,10 @@ def drift_answer(moved: Drift, second: Acceptance, given: Mapping[str, Any]) -> 
             Table(
                 ("", "tokens/round"),
                 [("first", f"{moved.before:.4f}"), ("later", f"{moved.after:.4f}")],
-            )
+            ),
+            *_engines(moved),
         ],
         why=["Whether the shape in use is still the best: specplan advise --before FIRST --acceptance SECOND ..."],
         assumptions=assumptions,
+        warnings=warnings_of(second),
     )

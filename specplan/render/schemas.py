@@ -358,8 +358,10 @@ class AcceptanceDocument(Common):
     interval: Interval | None
     workload: str | dict[str, Any] | None
     by_context: list[dict[str, Any]] | dict[str, Any] | None
+    by_engine: list[dict[str, Any]] | None
     series: list[dict[str, float]] | None
     fit: dict[str, Any] | None
+    measured_tree: dict[str, int] | None
     source: str | None
     dialect: str | None
     unknown: list[str] | None

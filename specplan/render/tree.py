@@ -140,6 +140,7 @@ KINDS = {
     "depth_rank": "child probabilities depend on depth and rank alone, not on the path above",
     "chain": "acceptance depends on the position in the chain alone",
     "paths": "measured path frequencies",
+    "by_k": "every chain length has the tokens per round that were measured with it; other lengths are not valued",
     "mixture": "shares of rounds, each with its own acceptance",
 }
 
@@ -153,7 +154,7 @@ def exactness_words(acceptance: Any | None) -> list[str]:
 
 def acceptance_assumptions(acceptance: Any) -> list[tuple[str, str]]:
     """What the acceptance numbers take for granted."""
-    said = [KINDS[acceptance.kind], *acceptance.notes]
+    said = [KINDS[acceptance.kind], *acceptance.notes, *(acceptance.about.get("warnings") or ())]
     measured = getattr(acceptance, "measured_depth", None)
     if measured is not None and acceptance.max_depth is None:
         said.append(f"positions past {measured} were not measured: the same rate is taken to hold")

@@ -9,11 +9,11 @@ from typing import Any
 
 from ..errors import InputError
 from .capability import Capability, Export, Stack, Wanted
-from .reading import Reading, number, objects_with
+from .reading import Asked, Reading, number, objects_with
 from .writing import flags, named
 
 
-def accepted_tokens(data: Any) -> Reading | None:
+def accepted_tokens(data: Any, asked: Asked) -> Reading | None:
     """`nextn_accepted`: accepted drafted tokens a round, without the bonus token."""
     found = next(objects_with(data, "nextn_accepted"), None)
     if found is None:

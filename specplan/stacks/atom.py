@@ -9,25 +9,41 @@ from typing import Any
 
 from .capability import Capability, Export, Stack, Wanted
 from .prometheus import Page
-from .reading import Asked, Reading, number, objects_with
+from .reading import Asked, Reading, histogram, number, objects_with
 from .writing import draft_missing, flags, named, simulated_length
 
 
 def from_page(page: Page, asked: Asked) -> Reading | None:
-    """ATOM's mean tokens of a forward pass."""
+    """ATOM's steps by accepted tokens, or its mean tokens of a forward pass."""
+    steps = page.grouped("atom:mtp_decode_steps", "accepted_tokens")
+    counts = {key[0]: count for key, count in steps.items() if key[0].isdigit()}
     mean = page.mean("atom:mtp_average_tokens_per_forward")
-    return None if mean is None else Reading("atom-metrics", _ATOM, tau=mean)
+    if counts:
+        return _counted("atom-metrics", mean, counts, page.total("atom:mtp_draft_tokens"), None)
+    return None if mean is None else _counted("atom-metrics", mean, None, None, None)
 
 
-_ATOM = "mean tokens of a forward pass, bonus token included: no counts, so no interval"
-
-
-def mtp_stats(data: Any) -> Reading | None:
-    """ATOM's `/debug/mtp_stats`."""
+def mtp_stats(data: Any, asked: Asked) -> Reading | None:
+    """ATOM's `/debug/mtp_stats`; the keys of its distribution are accepted tokens of a step."""
     found = next(objects_with(data, "average_tokens_per_forward"), None)
     if found is None:
         return None
-    return Reading("atom-mtp-stats", _ATOM, tau=number(found, "average_tokens_per_forward"))
+    mean, rate = number(found, "average_tokens_per_forward"), number(found, "acceptance_rate")
+    return _counted("atom-mtp-stats", mean, found.get("distribution"), number(found, "total_draft_tokens"), rate)
+
+
+def _counted(dialect: str, mean: float | None, counts: Any, drafted: float | None, rate: float | None) -> Reading:
+    meaning = "mean tokens of a forward pass, bonus token included"
+    if not counts:
+        return Reading(dialect, f"{meaning}: no counts, so no interval", tau=mean)
+    return Reading(
+        dialect,
+        f"{meaning}; steps by accepted tokens",
+        tau=mean,
+        histogram=histogram(counts),
+        drafted=drafted,
+        rate=rate,
+    )
 
 
 # ---- what it can run

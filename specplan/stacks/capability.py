@@ -190,7 +190,7 @@ class Stack:
     start: str = ""
     pages: tuple[Callable[[Page, Asked], Reading | None], ...] = ()
     lines: Mapping[str, Callable[[], LineReader]] = field(default_factory=dict)
-    jsons: Mapping[str, Callable[[Any], Reading | None]] = field(default_factory=dict)
+    jsons: Mapping[str, Callable[[Any, Asked], Reading | None]] = field(default_factory=dict)
 
     def serve(self, model: str | None) -> str:
         """The command that serves the model without speculation; "" where there is none."""

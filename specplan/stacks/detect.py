@@ -12,28 +12,37 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
 from typing import IO, Any
 
 from ..acceptance import Acceptance
-from ..acceptance_files import DOCUMENT_KEYS, acceptance_from_csv, acceptance_from_document
+from ..acceptance_files import (
+    DOCUMENT_KEYS,
+    acceptance_from_csv,
+    acceptance_from_document,
+    acceptance_from_rows,
+    is_rows,
+)
 from ..errors import EnvironmentProblem, InputError
 from ..files import parse_json, parse_yaml
-from . import lm_studio, medusa, nvidia, others, sequoia
+from . import bare, golden, lm_studio, medusa, nvidia, others, sequoia
 from .prometheus import PageReader
-from .reading import Asked, LineReader, Reading, to_acceptance
+from .reading import SHAPES, Asked, LineReader, Reading, to_acceptance
 from .registry import stacks
 
 # What belongs to no single stack; the stacks' own readers come from the registry.
-PROFILES: dict[str, Callable[[Any], Reading | None]] = {
+PROFILES: dict[str, Callable[[Any, Asked], Reading | None]] = {
     "speculation_profile.json": nvidia.speculation_profile,
     "acceptance_rate.json": nvidia.acceptance_rate,
 }
-OTHERS: dict[str, Callable[[Any], Reading | None]] = {
+OTHERS: dict[str, Callable[[Any, Asked], Reading | None]] = {
     "Spec-Bench": others.spec_bench,
     "LM Studio statistics": lm_studio.statistics,
     "Medusa heads": medusa.head_accuracies,
     "Sequoia vector": sequoia.from_json,
-    "histogram": others.bare_histogram,
+    "histogram": bare.named,
+    "InferenceX golden lengths": golden.golden,
+    "bare numbers": bare.bare,
 }
 
 
@@ -46,7 +55,7 @@ def line_readers() -> dict[str, Callable[[], LineReader]]:
     return found | {"percentages": others.Percentages}
 
 
-def json_readers() -> dict[str, Callable[[Any], Reading | None]]:
+def json_readers() -> dict[str, Callable[[Any, Asked], Reading | None]]:
     """What reads JSON, by name; the first that finds something is right, so the least particular come last."""
     found = dict(PROFILES)
     for stack in stacks().values():
@@ -61,37 +70,40 @@ LARGEST_FILE = 100_000_000
 # Lines between two words of how far it is.
 TOLD_EVERY = 10_000
 _HEAD = 65_536
+# Colours of a terminal.
+_COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 _BRACKETED = re.compile(r"\[(?:\d{4}-\d|\d+[:/]|(?!true|false|null|NaN|Infinity)[A-Za-z])")
 _KEY = re.compile(r"[\"']?([A-Za-z_]\w*)[\"']?\s*:(\s|\Z)")
 _HEADER = re.compile(r"\s*[A-Za-z_]+(\s*,\s*[A-Za-z_]+){2,3}\s*\Z")
 _YAML_KEYS = frozenset({*DOCUMENT_KEYS, "nextn", "nextn_accepted"})
 
 
-def read_any(
-    text: str, *, where: str, denominator: str | None = None, k: int | None = None, served: str | None = None
-) -> Acceptance:
+def read_any(text: str, *, where: str, **hints: Any) -> Acceptance:
     """The acceptance that a text states, whatever its dialect.
 
-    where         file name or option, for messages
-    denominator   drafted or generated: what a bare percentage is a share of
-    k             drafted tokens a round, where the text does not say it
-    served        the model of a metrics page that holds several
+    where    file name or option, for messages
+    hints    what the text does not say, as `Asked` has it: denominator, k, served, shape, topk, every
     Raises        InputError with the line, what is wrong and which dialects were tried.
 
     >>> read_any('{"nextn": 3, "nextn_accepted": 1.9}', where="x.json").about["tau"]
     2.9
     """
-    asked = _asked(denominator, k, served)
+    asked = _asked(hints)
     try:
         return _read_text(text.lstrip("\ufeff"), asked, where)
     except InputError as error:
         raise _located(error, where) from None
 
 
-def _asked(denominator: str | None, k: int | None, served: str | None) -> Asked:
-    if denominator not in (None, "drafted", "generated"):
-        raise InputError(f"denominator {str(denominator)[:20]!r} is not known", hint="drafted or generated")
-    return Asked(denominator, k, served)
+def _asked(hints: dict[str, Any]) -> Asked:
+    asked = Asked(**hints)
+    for name, given, known in (
+        ("denominator", asked.denominator, ("drafted", "generated")),
+        ("--as", asked.shape, SHAPES),
+    ):
+        if given is not None and given not in known:
+            raise InputError(f"{name} {str(given)[:20]!r} is not known", hint=" or ".join(known))
+    return asked
 
 
 def _located(error: InputError, where: str) -> InputError:
@@ -103,6 +115,9 @@ def _read_text(text: str, asked: Asked, where: str) -> Acceptance:
     if not text.strip():
         raise InputError(f"{where}: empty", hint="is it the right file?")
     if _is_json(text):
+        unwrap = wrapping(_first_line(text))
+        if unwrap is not None:
+            return _read_lines(map(unwrap, text.splitlines()), asked, where, head="")
         return _read_json(text, asked, where)
     found = _document(text, asked, where)
     return found if found is not None else _read_lines(text.splitlines(), asked, where, head=text[:_HEAD])
@@ -123,6 +138,8 @@ def _first_line(text: str) -> str:
 def _document(text: str, asked: Asked, where: str) -> Acceptance | None:
     """A table of counts or a YAML document, None for neither."""
     first = _first_line(text)
+    if golden.MARK.search(text[:_HEAD]) and not first.lstrip().startswith(("{", "[")):
+        return _golden(text, asked, where)
     if "," in first and ":" not in first and {"accepted", "trials"} & {c.strip().casefold() for c in first.split(",")}:
         return acceptance_from_csv(text, where=where)
     key = _KEY.match(first)
@@ -131,12 +148,26 @@ def _document(text: str, asked: Asked, where: str) -> Acceptance | None:
     return _from_mapping(parse_yaml(text, where=where), asked, where)
 
 
+def _golden(text: str, asked: Asked, where: str) -> Acceptance | None:
+    """InferenceX's table of lengths by K, with what its comments say of the run."""
+    reading = golden.golden(parse_yaml(text, where=where), asked)
+    if reading is None:
+        return None
+    said = golden.conditions(text[:_HEAD])
+    about = {"workload": said["workload"]} if "workload" in said else {}
+    return to_acceptance(replace(reading, temperature=said.get("temperature"), about=about), asked, source=where)
+
+
 def _from_mapping(data: Any, asked: Asked, where: str) -> Acceptance:
+    if asked.shape is not None:
+        return to_acceptance(bare.as_stated(data, asked.shape), asked, source=where)
     if isinstance(data, dict) and _is_document(data):
         return acceptance_from_document(data, where=where)
+    if is_rows(data):
+        return acceptance_from_rows(data, where=where)
     for name, read in json_readers().items():
         try:
-            reading = read(data)
+            reading = read(data, asked)
         except (TypeError, ValueError, KeyError, AttributeError, OverflowError) as error:
             raise InputError(
                 f"{where}: looks like {name}, but holds a value of another kind: {str(error)[:80]}",
@@ -172,13 +203,46 @@ def _json_lines(text: str, where: str) -> list[Any] | None:
 
 # ---- lines
 
+# Under which key a collector of logs keeps the line: Docker's json-file, journald, and what programs write themselves.
+_WRAPPED = ("log", "MESSAGE", "message", "msg", "textPayload")
+
+
+def wrapping(first: str) -> Callable[[str], str] | None:
+    """What takes a line out of the JSON object that a log collector put around it; None where there is no such thing.
+
+    >>> wrapping('{"log": "INFO x", "stream": "stderr"}')('{"log": "INFO y", "stream": "stderr"}')
+    'INFO y'
+    """
+    if not first.startswith("{") or not first.rstrip().endswith("}"):
+        return None
+    key = next((key for key in _WRAPPED if _wrapped(first, key)), None)
+    return None if key is None else lambda line: _wrapped(line, key) or line
+
+
+def _wrapped(line: str, key: str) -> str | None:
+    """The text under the key; None where the line is no object that has it."""
+    import json
+
+    if f'"{key}"' not in line:
+        return None
+    try:
+        found = json.loads(line)
+    except (ValueError, RecursionError):
+        return None
+    text = found.get(key) if isinstance(found, dict) else None
+    return text.rstrip("\r\n") if isinstance(text, str) else None
+
 
 def _read_lines(lines: Iterable[str], asked: Asked, where: str, *, head: str) -> Acceptance:
     """One pass over the lines; each goes to the readers whose mark it holds."""
+    if asked.shape is not None:
+        raise InputError(f"{where}: --as says what bare numbers are", hint="a log or a page says itself: leave it out")
     readers = {name: make() for name, make in line_readers().items()}
     marks = [(mark, name, reader) for name, reader in readers.items() for mark in reader.marks]
     seen: dict[str, str] = {}
     for at, line in enumerate(lines, 1):
+        if "\x1b" in line:
+            line = _COLOUR.sub("", line)
         taken = None
         for mark, name, reader in marks:
             if mark in line and name != taken:
@@ -217,20 +281,14 @@ def _nothing(head: str, asked: Asked, where: str) -> Acceptance:
 # ---- files and servers
 
 
-def read_acceptance(
-    path: str,
-    *,
-    denominator: str | None = None,
-    k: int | None = None,
-    served: str | None = None,
-    told: Callable[[int], None] | None = None,
-) -> Acceptance:
+def read_acceptance(path: str, *, told: Callable[[int], None] | None = None, **hints: Any) -> Acceptance:
     """The acceptance in a file; `-` is standard input. Logs are read line by line, in constant memory.
 
     told    is called with the bytes read so far, now and then
+    hints   as in `read_any`
     Raises  InputError as `read_any`, also for a file that cannot be read or is binary.
     """
-    asked = _asked(denominator, k, served)
+    asked = _asked(hints)
     try:
         if path == "-":
             import sys
@@ -255,6 +313,9 @@ def _read_stream(file: IO[bytes], asked: Asked, where: str, told: Callable[[int]
         hint = "a torch file of an old version? save the vector as JSON" if legacy else "a log, JSON, CSV or YAML"
         raise InputError(f"{where}: binary, not text", hint=hint)
     start = head.decode("utf-8-sig", errors="replace")
+    unwrap = wrapping(_first_line(start))
+    if unwrap is not None:
+        return _read_lines(map(unwrap, _lines(head, file, where, told)), asked, where, head="")
     if _is_json(start) or len(head) < _HEAD or _document_at(start):
         rest = file.read(LARGEST_FILE + 1)
         if len(head) + len(rest) > LARGEST_FILE:
@@ -303,6 +364,8 @@ def _torch(data: bytes, asked: Asked, where: str) -> Acceptance:
 
     found = read_tensors(data, where=where)
     if isinstance(found, list) and found and all(type(value) in (int, float) for value in found):
+        if asked.shape is not None:
+            return to_acceptance(bare.as_stated(found, asked.shape), asked, source=where)
         return to_acceptance(sequoia.vector(found), asked, source=where)
     if isinstance(found, list) and found and all(_is_table(table) for table in found):
         return to_acceptance(medusa.hits(found), asked, source=where)
@@ -338,12 +401,12 @@ def fetch_page(url: str, *, timeout_s: float = 10.0) -> str:
     return _text(data, url)
 
 
-def read_url(url: str, *, for_s: float | None = None, served: str | None = None, k: int | None = None) -> Acceptance:
+def read_url(url: str, *, for_s: float | None = None, **hints: Any) -> Acceptance:
     """The acceptance of a running server: since its start, or of the next `for_s` seconds as a difference.
 
     Raises  InputError when the page says nothing, has no counters to subtract, or counters went backwards.
     """
-    first = read_any(fetch_page(url), where=url, served=served, k=k)
+    first = read_any(fetch_page(url), where=url, **hints)
     if for_s is None:
         return first
     import time
@@ -351,5 +414,4 @@ def read_url(url: str, *, for_s: float | None = None, served: str | None = None,
     from ..drift import window
 
     time.sleep(for_s)
-    later = read_any(fetch_page(url), where=url, served=served, k=k)
-    return window(first, later)
+    return window(first, read_any(fetch_page(url), where=url, **hints))

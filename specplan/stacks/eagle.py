@@ -9,11 +9,11 @@ from typing import Any
 
 from ..plan import Dynamic
 from .capability import Capability, Export, Stack, Wanted
-from .reading import Reading, flat, objects_with
+from .reading import Asked, Reading, flat, objects_with
 from .writing import draft_missing
 
 
-def answers(data: Any) -> Reading | None:
+def answers(data: Any, asked: Asked) -> Reading | None:
     """EAGLE's answers: new tokens over steps of each turn; `idxs` is the index of the last step, from 0."""
     choices = list(objects_with(data, "idxs", "new_tokens"))
     if not choices:

@@ -11,7 +11,7 @@ from typing import Any
 from ..errors import InputError
 from .capability import Capability, Export, Stack, Wanted
 from .prometheus import Page, read_counters
-from .reading import Asked, Reading, Series, number, objects_with, total
+from .reading import Asked, Reading, Series, by_context, number, requests_with, total
 from .writing import draft_missing, flags, named, simulated
 
 _RATE = "accepted over drafted is no probability: drafting may stop early, so that few tokens are drafted a round"
@@ -23,9 +23,10 @@ def from_page(page: Page, asked: Asked) -> Reading | None:
     return read_counters(page, "llamacpp", "llamacpp-metrics", asked)
 
 
-def timings(data: Any) -> Reading | None:
+def timings(data: Any, asked: Asked) -> Reading | None:
     """`timings` of responses; present only where something was drafted."""
-    found = [entry for entry in objects_with(data, "draft_n", "draft_n_accepted") if number(entry, "draft_n")]
+    requests = [entry for entry in requests_with(data, "draft_n", "draft_n_accepted") if number(entry[0], "draft_n")]
+    found = [entry for entry, _ in requests]
     if not found:
         return None
     accepted, generated = total(found, "draft_n_accepted"), total(found, "predicted_n")
@@ -37,6 +38,11 @@ def timings(data: Any) -> Reading | None:
         rounds=_rounds(generated, accepted, "timings"),
         drafted=total(found, "draft_n"),
         accepted=accepted,
+        contexts=by_context(
+            (prompt, (number(entry, "predicted_n") or 0.0) - taken, taken)
+            for entry, prompt in requests
+            if prompt and (taken := number(entry, "draft_n_accepted")) is not None
+        ),
     )
 
 
@@ -57,7 +63,9 @@ class ServerLog:
     """
 
     marks: tuple[str, ...] = ("draft acceptance", "eval time =", "#gen drafts")
-    _counts = re.compile(r"draft acceptance(?: rate)? = +[\d.]+%? \( *(\d+)(?: accepted)? */ *(\d+)(?: generated)?\)")
+    _counts = re.compile(
+        r"draft acceptance(?: rate)? = +(\d+\.?\d*%?) \( *(\d+)(?: accepted)? */ *(\d+)(?: generated)?\)"
+    )
     _mean = re.compile(r"mean acceptance length = +(\d+\.?\d*)")
     _rates = re.compile(r"acceptance rate per position = \((\d+\.?\d*(?:, *\d+\.?\d*)*)\)")
     _generated = re.compile(r"(prompt )?eval time = .*?/ +(\d+) (?:tokens|runs)")
@@ -85,7 +93,21 @@ class ServerLog:
                 if "=" in line:
                     raise InputError(f"{at}: the line is cut short", hint="draft acceptance = 0.6 (6 accepted / ...)")
                 return
-            self._request(line, float(counts[1]), float(counts[2]), at)
+            if 0 < float(counts[3]) >= float(counts[2]):
+                self._agrees(counts[1], float(counts[2]) / float(counts[3]), at)
+            self._request(line, float(counts[2]), float(counts[3]), at)
+
+    @staticmethod
+    def _agrees(stated: str, counted: float, at: str) -> None:
+        """The printed rate against its counts, within its digits."""
+        digits = stated.rstrip("%")
+        scale = 0.01 if stated.endswith("%") else 1.0
+        places = len(digits.partition(".")[2])
+        if abs(float(digits) * scale - counted) > 0.51 * scale * 10.0**-places + 1e-9:
+            raise InputError(
+                f"{at}: a draft acceptance of {stated} stated, the counts give {counted:.6g}",
+                hint="the line contradicts itself: is it complete?",
+            )
 
     def _statistics(self, line: str) -> None:
         """The last line of a drafter holds its sums since the start."""
@@ -110,6 +132,11 @@ class ServerLog:
         if not rounds:
             self.unknown += 1
             return
+        if shares and abs(accepted / rounds - sum(shares)) > 0.00051 * len(shares) + 0.5 / rounds:
+            raise InputError(
+                f"{at}: rates by position add up to {sum(shares):.4g}, the counts to {accepted / rounds:.4g} a round",
+                hint="the line contradicts itself: is it complete?",
+            )
         if mean and abs(1 + accepted / rounds - float(mean[1])) > 0.0051:
             raise InputError(
                 f"{at}: a mean length of {mean[1]}, the counts give {1 + accepted / rounds:.4g}",

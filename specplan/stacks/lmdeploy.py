@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from ..errors import InputError
 from .capability import Capability, Export, Stack, Wanted
 from .prometheus import Page, read_counters
 from .reading import Asked, Reading, number, objects_with, total
@@ -19,17 +20,27 @@ def from_page(page: Page, asked: Asked) -> Reading | None:
     return read_counters(page, "lmdeploy", "lmdeploy-metrics", asked)
 
 
-def spec_info(data: Any) -> Reading | None:
-    """`spec_info` of LMDeploy's responses."""
+def spec_info(data: Any, asked: Asked) -> Reading | None:
+    """`spec_info` of LMDeploy's responses; not every version counts the drafts."""
     found = [entry["spec_info"] for entry in objects_with(data, "spec_info") if isinstance(entry["spec_info"], Mapping)]
     if not found:
         return None
+    drafted = total(found, "num_draft_tokens")
+    accepted = total(found, "num_accepted_tokens")
+    rounds = total(found, "num_drafts")
+    means = [(number(entry, "num_accepted_tokens"), number(entry, "avg_accepted_per_step")) for entry in found]
+    if rounds is None and all(count and mean for count, mean in means):
+        rounds = float(round(sum(count / mean for count, mean in means if count and mean)))
+    if rounds is None and drafted and asked.k:
+        rounds = drafted / asked.k
+    if rounds is None:
+        raise InputError("spec_info does not say how many drafts there were", hint="add --measured-k K")
     return Reading(
         "lmdeploy-spec-info",
         "added up over responses; the mean length includes the bonus token",
-        rounds=total(found, "num_drafts"),
-        drafted=total(found, "num_draft_tokens"),
-        accepted=total(found, "num_accepted_tokens"),
+        rounds=rounds,
+        drafted=drafted,
+        accepted=accepted,
         tau=number(found[0], "mean_acceptance_length", "mean_accept_length") if len(found) == 1 else None,
     )
 

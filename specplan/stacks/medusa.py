@@ -14,7 +14,7 @@ from . import buffers
 from ._paths_check import Outcomes, path_problems
 from .capability import Capability, Export, Problem, Stack, Wanted
 from .path_list import paths_export
-from .reading import Reading
+from .reading import Asked, Reading
 
 _MEANING = (
     "accuracy of each head by rank, over all positions; heads are taken as independent of each other: the rate of a "
@@ -23,13 +23,13 @@ _MEANING = (
 _HEAD = re.compile(r"(?:medusa_?)?head[ _]?(\d+)\Z", re.IGNORECASE)
 
 
-def head_accuracies(data: Any) -> Reading | None:
+def head_accuracies(data: Any, asked: Asked) -> Reading | None:
     """`{"heads": [[...], ...]}` or `{"head1": [...], "head2": [...]}`: top-1, top-2, ... accuracies of each head.
 
     Rising rows are cumulative (top-k), as Medusa prints them; falling ones are shares of each rank.
     Raises  InputError for a row that is neither.
 
-    >>> head_accuracies({"heads": [[0.5, 0.75], [0.25, 0.375]]}).rows
+    >>> head_accuracies({"heads": [[0.5, 0.75], [0.25, 0.375]]}, Asked()).rows
     ((0.5, 0.25), (0.25, 0.125))
     """
     if not isinstance(data, Mapping):

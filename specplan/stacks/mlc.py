@@ -10,11 +10,11 @@ from typing import Any
 
 from ..errors import InputError
 from .capability import Capability, Export, Stack, Wanted
-from .reading import Reading, added, histogram, objects_with
+from .reading import Asked, Reading, added, histogram, objects_with
 from .writing import draft_missing, named
 
 
-def counts(data: Any) -> Reading | None:
+def counts(data: Any, asked: Asked) -> Reading | None:
     """MLC-LLM's `draft_count` and `accept_count`; index 0 is the token that every round emits."""
     found = list(objects_with(data, "draft_count", "accept_count"))
     if not found:

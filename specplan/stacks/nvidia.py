@@ -5,47 +5,76 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from ..acceptance import to_number
+from ..acceptance_rules import RULES
 from ..errors import InputError
-from .reading import Reading, histogram, number, objects_with
+from .reading import Asked, Reading, check_stated, histogram, number, objects_with
 
-_KEPT = ("accept_length_model",)
+# Drafters that plan the whole block at once: another K is another block.
+_BLOCK = ("dflash", "dspark")
 
 
-def speculation_profile(data: Any) -> Reading | None:
+def speculation_profile(data: Any, asked: Asked) -> Reading | None:
     """`speculation_profile.json`, schema 1.0: rates given the earlier positions, survival, length by K, histogram."""
     if not isinstance(data, Mapping) or not {"conditional_accept_rates", "marginal_accept_rates"} & data.keys():
         return None
+    if data.get("measured") is False:
+        raise InputError("the profile was not measured: a placeholder", hint="measured is false in the file")
     tau = number(data, "mean_accept_length", "mean_acceptance_length")
     survival = tuple(float(rate) for rate in data.get("marginal_accept_rates") or _products(data))
     _agree(survival, _products(data))
     counts = data.get("acceptance_length_histogram")
     steps = number(data, "decode_steps", "num_decode_steps")
-    by_k = {int(k): float(value) for k, value in (data.get("accept_length_by_k") or {}).items()}
-    about = {key: data[key] for key in _KEPT if data.get(key)}
-    if by_k:
-        about["accept_length_by_k"] = {str(k): value for k, value in sorted(by_k.items())}
+    k = int(number(data, "num_speculative_tokens") or 0) or None
+    by_k = {int(length): float(value) for length, value in (data.get("accept_length_by_k") or {}).items()}
+    if tau is not None and k in by_k:
+        check_stated(by_k[k], tau, f"accept_length_by_k at {k}", _MEANS)
+    model = data.get("accept_length_model")
+    model = model or ("measured_per_k" if str(data.get("method")).casefold() in _BLOCK else None)
     whole = histogram(counts, tau=tau) if counts else ()
     counted = bool(whole) and all(value.is_integer() for value in whole)
+    method = data.get("verification_method")
     return Reading(
         "nvidia-speculation-profile",
         "rates by position over all verification steps; the mean length includes the bonus token",
         tau=tau,
-        k=int(number(data, "num_speculative_tokens") or 0) or None,
+        k=k,
         rounds=None if counted else steps,
         survival=survival,
-        histogram=whole if counted else (),
+        histogram=_padded(whole, k) if counted else (),
         resolution=0.0005,
-        printed=0.01,
-        rule=_text(data.get("verification_method")),
-        about=about,
-        notes=("another K was not measured: lengths at other K may not be extrapolated",)
-        if data.get("accept_length_model") == "measured_per_k"
+        printed=_MEANS,
+        by_k=by_k,
+        per_k=model == "measured_per_k",
+        extends=model == "chain_analytic",
+        rule=method if method in RULES else None,
+        temperature=_temperature(data),
+        about=_kept(data, model),
+        notes=(f"verification method {method}",) if method and method not in RULES else (),
+        warnings=("block verification does not accept a longest prefix: rates by position do not describe it",)
+        if method == "block"
         else (),
     )
 
 
-def _text(value: Any) -> str | None:
-    return value if isinstance(value, str) else None
+_MEANS = 0.01
+
+
+def _padded(counts: tuple[float, ...], k: int | None) -> tuple[float, ...]:
+    """Lengths that never occurred are left out of the file."""
+    return counts + (0.0,) * ((k or 0) + 1 - len(counts))
+
+
+def _kept(data: Mapping[str, Any], model: Any) -> dict[str, Any]:
+    conditions = data.get("measurement_conditions")
+    workload = {"workload": dict(conditions)} if isinstance(conditions, Mapping) and conditions else {}
+    return ({"accept_length_model": str(model)} if model else {}) | workload
+
+
+def _temperature(data: Mapping[str, Any]) -> float | None:
+    conditions = data.get("measurement_conditions")
+    given = conditions.get("temperature") if isinstance(conditions, Mapping) else None
+    return float(given) if isinstance(given, (int, float)) and 0 <= given < 1e3 else None
 
 
 def _products(data: Mapping[str, Any]) -> tuple[float, ...]:
@@ -64,13 +93,23 @@ def _agree(survival: tuple[float, ...], products: tuple[float, ...]) -> None:
             )
 
 
-def acceptance_rate(data: Any) -> Reading | None:
+def acceptance_rate(data: Any, asked: Asked) -> Reading | None:
     """`acceptance_rate.json`: the keys of its histogram count the tokens of a step, so 1 is none accepted."""
     found = next(objects_with(data, "Acceptance_Length_Histogram"), None)
     if found is None:
         return None
     average = number(found, "Average_AL")
     counts = histogram(found["Acceptance_Length_Histogram"], from_one=True)
+    _check_joint(found.get("Joint_Acceptance_Rate"), counts)
     mean = f"; Average_AL {average:g} is a mean over requests and not used" if average else ""
     return Reading("nvidia-acceptance-rate", f"tokens of every verification step, bonus token included{mean}",
                    histogram=counts)  # fmt: skip
+
+
+def _check_joint(joint: Any, counts: tuple[float, ...]) -> None:
+    """Shares of steps with at least so many tokens, against the histogram."""
+    rounds = sum(counts)
+    for key, stated in joint.items() if isinstance(joint, Mapping) and rounds else ():
+        if str(key).isdigit() and int(key) >= 1:
+            counted = sum(counts[int(key) - 1 :]) / rounds
+            check_stated(to_number(stated, "a rate"), counted, f"Joint_Acceptance_Rate of {key} tokens", 0.001)

@@ -1,35 +1,15 @@
-"""What belongs to no single stack: bare histograms, Spec-Bench answers, percentages."""
+"""What belongs to no single stack: Spec-Bench answers, percentages."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 from typing import Any
 
 from ..errors import InputError
-from .reading import Asked, Reading, added, flat, histogram, objects_with
-
-_HISTOGRAM_KEYS = ("acceptance_histogram", "accepted_histogram", "accept_histogram", "accepted_counts")
+from .reading import Asked, Reading, flat, objects_with
 
 
-def bare_histogram(data: Any) -> Reading | None:
-    """Rounds by accepted tokens: a list of counts, a mapping, or such a thing under a name that says so (AIPerf)."""
-    meaning = "rounds by the number of drafted tokens accepted in them; added up over requests, so weighted by rounds"
-    given = [entry[key] for key in _HISTOGRAM_KEYS for entry in objects_with(data, key) if entry.get(key)]
-    if given:
-        counts = added([histogram(entry) for entry in given])
-        return Reading("accepted-count-histogram", meaning, histogram=counts)
-    if isinstance(data, Mapping) and data and all(str(key).isdigit() for key in data):
-        if min(int(key) for key in data) == 1:
-            note = "the keys start at 1: they are taken as tokens of the round, the bonus token included"
-            return Reading("accepted-count-histogram", meaning, histogram=histogram(data, from_one=True), notes=(note,))
-        return Reading("accepted-count-histogram", meaning, histogram=histogram(data))
-    if isinstance(data, list) and data and all(type(v) in (int, float) and float(v).is_integer() for v in data):
-        return Reading("accepted-count-histogram", meaning, histogram=histogram(data))
-    return None
-
-
-def spec_bench(data: Any) -> Reading | None:
+def spec_bench(data: Any, asked: Asked) -> Reading | None:
     """Spec-Bench: one question a line, with the tokens of every step (bonus token included)."""
     choices = list(objects_with(data, "accept_lengths"))
     lengths = [length for choice in choices for length in flat(choice["accept_lengths"])]

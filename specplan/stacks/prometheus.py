@@ -9,6 +9,7 @@ import math
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from ..errors import InputError
 from .reading import Asked, Reading
@@ -37,6 +38,16 @@ class Page:
         ]
         return math.fsum(found) if found else None
 
+    def grouped(self, name: str, *by: str) -> dict[tuple[str, ...], float]:
+        """The sums by the values of these labels, "" where a label is missing; with or without `_total`."""
+        found: dict[tuple[str, ...], float] = {}
+        for full in (name, f"{name}_total"):
+            for key, value in self.samples.get(full, {}).items():
+                labels = dict(key)
+                group = tuple(labels.get(label, "") for label in by)
+                found[group] = found.get(group, 0.0) + value
+        return found
+
     def values(self, name: str, label: str, **labels: str) -> list[str]:
         """The values that a label takes, in order."""
         found = {
@@ -56,7 +67,7 @@ class Page:
 class PageReader:
     """Collects the samples of a page; the stacks say what they mean."""
 
-    marks: tuple[str, ...] = ("spec_", "tgi_request_skipped", "mtp_average", "generation_tokens", "request_success",
+    marks: tuple[str, ...] = ("spec_", "tgi_request_skipped", "atom:mtp_", "generation_tokens", "request_success",
                               "trtllm_avg_decoded")  # fmt: skip
 
     def __init__(self, stacks: Sequence[Callable[[Page, Asked], Reading | None]]) -> None:
@@ -137,8 +148,8 @@ def read_counters(page: Page, prefix: str, dialect: str, asked: Asked) -> Readin
             f"{accepted:g} tokens accepted, by position {sum(reached):g}",
             hint="counters of different runs, or the page was cut",
         )
-    engines = len(page.values(f"{base}_drafts", "engine", **labels))
-    notes = (f"{engines} engines added up",) if engines > 1 else ()
+    engines = by_engine(page, base, labels.get("model_name"))
+    notes = (f"{len(engines)} engines added up",) if len(engines) > 1 else ()
     return Reading(
         dialect,
         COUNTERS,
@@ -148,8 +159,41 @@ def read_counters(page: Page, prefix: str, dialect: str, asked: Asked) -> Readin
         reached=reached,
         without=_without(page, prefix, drafts, accepted, labels),
         k=_most(drafts, drafted, len(reached)),
+        engines=engines if len(engines) <= MOST_ENGINES else (),
         notes=notes,
     )
+
+
+# More engines than this are added up and not listed.
+MOST_ENGINES = 256
+
+
+def by_engine(page: Page, base: str, model: str | None) -> list[dict[str, Any]]:
+    """Rounds, drafted and accepted tokens of each engine and model, and the rounds that reached each position.
+
+    Raises  InputError where an engine has accepted more than it drafted.
+    """
+    labels = ("model_name", "engine")
+    names = {"rounds": "drafts", "drafted": "draft_tokens", "accepted": "accepted_tokens"}
+    sums = {key: page.grouped(f"{base}_{name}", *labels) for key, name in names.items()}
+    places: dict[tuple[str, ...], dict[int, float]] = {}
+    for (name, engine, place), count in page.grouped(f"{base}_accepted_tokens_per_pos", *labels, "position").items():
+        if place.isdigit():
+            places.setdefault((name, engine), {})[int(place)] = count
+    found: list[dict[str, Any]] = []
+    for key in sorted(sums["rounds"]):
+        if model is not None and key[0] != model:
+            continue
+        row = {name: counts.get(key) for name, counts in sums.items()}
+        drafted, accepted = row["drafted"], row["accepted"]
+        if drafted is not None and accepted is not None and accepted > drafted:
+            raise InputError(
+                f"engine {key[1] or '?'}: {accepted:g} tokens accepted of {drafted:g} drafted",
+                hint="counters of different runs, or one of them restarted",
+            )
+        reached = [count for _, count in sorted(places.get(key, {}).items())]
+        found.append({"model": key[0] or None, "engine": key[1] or None, **row, "reached": reached})
+    return found
 
 
 def _most(drafts: float, drafted: float | None, known: int) -> int | None:
@@ -159,6 +203,8 @@ def _most(drafts: float, drafted: float | None, known: int) -> int | None:
 def _of_model(page: Page, name: str, asked: Asked) -> dict[str, str]:
     """The labels of the model that is meant."""
     models = page.values(name, "model_name")
+    if asked.every:
+        return {}
     if asked.served is not None:
         if asked.served not in models:
             raise InputError(f"no model {asked.served[:60]!r} in the page", hint=f"there: {', '.join(models)[:200]}")

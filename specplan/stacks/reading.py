@@ -12,11 +12,12 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Protocol
 
-from ..acceptance import Acceptance, Chain, Counts, DepthTable, Positional, tau_interval, to_number
+from ..acceptance import Acceptance, Chain, Counts, DepthTable, Interval, Positional, tau_interval, to_number
+from ..by_k import NO_K, ByK
 from ..errors import InputError
 from ..tree import TokenTree
 
@@ -34,11 +35,21 @@ class Asked:
     denominator   drafted or generated: what a bare percentage is a share of
     k             drafted tokens a round
     served        the model of a metrics page that holds several
+    shape         what bare numbers are, one of SHAPES
+    topk          children a node of the tree that was drafted (SGLang's topk); above 1 there was no chain
+    every         True to add up all models of a metrics page, for a comparison model by model
     """
 
     denominator: str | None = None
     k: int | None = None
     served: str | None = None
+    shape: str | None = None
+    topk: int | None = None
+    every: bool = False
+
+
+# What bare numbers may be (--as).
+SHAPES = ("histogram", "tokens", "child-prob", "survival", "alpha", "by-k")
 
 
 @dataclass(frozen=True)
@@ -54,6 +65,13 @@ class Reading:
     by_k         tokens per round by chain length
     rows         child probabilities by depth; `trials` rounds each
     resolution   half a unit of the last printed digit of `survival`
+    rate         accepted over drafted as stated; `rate_printed` is half a unit of its last digit
+    tree         steps, topk and nodes of the tree that was drafted, where it was one (topk above 1)
+    per_k        True where another K was not measured and may not be extrapolated
+    extends      True where it may: the last rate holds on
+    engines      counts by model and engine, as `read_counters` has them
+    contexts     tokens per round by prompt length, as `by_context` has them
+    warnings     what makes the numbers less than they look
     """
 
     dialect: str
@@ -73,6 +91,14 @@ class Reading:
     pairs: tuple[tuple[tuple[float, float], ...], ...] = ()
     resolution: float = 0.0
     printed: float = PRINTED
+    rate: float | None = None
+    rate_printed: float = PRINTED
+    tree: Mapping[str, int] = field(default_factory=dict)
+    per_k: bool = False
+    extends: bool = False
+    engines: Sequence[Mapping[str, Any]] = ()
+    contexts: Sequence[Mapping[str, float]] = ()
+    warnings: tuple[str, ...] = ()
     series: Sequence[Mapping[str, float]] = ()
     about: Mapping[str, Any] = field(default_factory=dict)
     rule: str | None = None
@@ -129,10 +155,24 @@ def _check_counts(reading: Reading) -> None:
         )
     if rounds == 0 or (drafted == 0 and not reading.tau):
         raise InputError("nothing was drafted", hint="was speculation on, and was anything generated?")
+    if drafted and accepted is not None and reading.rate is not None:
+        check_stated(reading.rate, accepted / drafted, "accepted over drafted", reading.rate_printed)
+    if rounds and reading.reached and reading.survival:
+        for i, (count, stated) in enumerate(zip(reading.reached, reading.survival), 1):
+            check_stated(stated, count / rounds, f"rate of position {i}", reading.resolution + 1e-3)
     if rounds and reading.reached and reading.reached[0] > rounds:
         raise InputError(
             f"{reading.reached[0]:g} rounds accepted the first token, of {rounds:g} rounds",
             hint="counters of different runs, or one of them restarted",
+        )
+
+
+def check_stated(stated: float, counted: float, what: str, slack: float) -> None:
+    """Refuses a stated number that its own counts contradict by more than `slack`, the print resolution."""
+    if not abs(stated - counted) <= slack + 1e-9:
+        raise InputError(
+            f"{what} {stated:.6g} stated, the counts give {counted:.6g}",
+            hint="the file contradicts itself: is it complete, and from one run?",
         )
 
 
@@ -177,25 +217,60 @@ def to_acceptance(reading: Reading, asked: Asked = Asked(), *, source: str | Non
         return _table(reading, source)
     survival = _survival(reading)
     tau = _tau(reading, survival)
+    if reading.tree:
+        return _of_tree(reading, survival, tau, source)
     stated = reading.k or len(survival)
     if asked.k and stated and asked.k != stated:
         raise InputError(
             f"--measured-k {asked.k}, but the source has {stated} drafted positions", hint="leave --measured-k out"
         )
-    k = asked.k or reading.k or len(survival) or max((int(k) for k in reading.by_k), default=0) or _whole_k(reading)
+    k = asked.k or reading.k or len(survival) or max((int(k) for k in reading.by_k), default=0)
+    warnings = [*reading.warnings]
+    if not k:
+        k, guessed = _whole_k(reading)
+        warnings += [guessed] if guessed else []
+    else:
+        counted = _counts(reading)
+        warnings += [] if counted is None else counted.short_drafts(k)
     notes = [reading.meaning, *reading.notes]
-    about = _about(reading, tau, k or None, source)
-    counts = _counts(reading)
-    shared = {"counts": counts, "rule": reading.rule, "temperature": reading.temperature, "about": about}
-    chain = _chain(survival, reading.by_k, tau, k, about, notes)
+    about = _about(replace(reading, warnings=tuple(warnings)), tau, k or None, source)
+    shared = {"counts": _counts(reading), "rule": reading.rule, "temperature": reading.temperature, "about": about}
+    chain = _chain(reading, survival, tau, k, about, notes)
     if reading.without:
         notes.append(
             f"{reading.without:g} of {_all_rounds(reading):g} rounds had no proposal; they count as rounds in which "
             "nothing was accepted, so --proposal-share is not to be given as well"
         )
-    found = replace(chain, notes=tuple(note for note in notes if note), **shared)  # type: ignore[arg-type]
+    found: Acceptance = replace(chain, notes=tuple(note for note in notes if note), **shared)  # type: ignore[arg-type]
     about["interval"] = _interval(found, k or ENDLESS)
+    if reading.per_k and reading.tau is None:
+        about |= {"tau": None, "k": None}  # several runs, none of which is the one
     return found
+
+
+def _of_tree(reading: Reading, survival: Sequence[float], tau: float, source: str | None) -> Acceptance:
+    """Tokens per round of a tree whose shape is not known: kept, and no rates of a chain made of it."""
+    tree = ", ".join(f"{name} {value}" for name, value in reading.tree.items())
+    warning = (
+        f"measured with trees ({tree}), not with a chain: the tokens per round hold for that tree, and nothing follows "
+        "for chains or other trees"
+    )
+    about = _about(replace(reading, warnings=(*reading.warnings, warning)), tau, None, source)
+    about["measured_tree"] = dict(reading.tree)
+    about["unknown"] = [*(name for name in about["unknown"] if name != "survival"), "survival of a chain"]
+    counts = _counts(reading)
+    if survival and counts is not None and counts.rounds:
+        about["interval"] = asdict(_spread(survival, tau, counts.rounds))
+    counts = None if counts is None else replace(counts, by_depth_rank=())
+    notes = tuple(note for note in (reading.meaning, *reading.notes) if note)
+    return ByK((), counts=counts, rule=reading.rule, temperature=reading.temperature, about=about, notes=notes)
+
+
+def _spread(survival: Sequence[float], tau: float, rounds: float) -> Interval:
+    """The interval of a mean from the shares of rounds that accepted at least i tokens."""
+    variance = math.fsum((2 * i - 1) * share for i, share in enumerate(survival, 1)) - math.fsum(survival) ** 2
+    se = math.sqrt(max(variance, 0.0) / rounds)
+    return Interval(max(1.0, tau - 1.96 * se), tau + 1.96 * se, se, 0.95)
 
 
 def _all_rounds(reading: Reading) -> float:
@@ -241,31 +316,50 @@ def _tau(reading: Reading, survival: Sequence[float]) -> float:
     return tau
 
 
-def _whole_k(reading: Reading) -> int:
-    """Drafted tokens a round; rounded up where drafting stopped early; 0 when unknown."""
+def _whole_k(reading: Reading) -> tuple[int, str]:
+    """Drafted tokens a round, 0 when unknown; and a warning where drafting stopped early, so that it is a guess."""
     if not reading.rounds or not reading.drafted:
-        return 0
+        return 0, ""
     mean = reading.drafted / reading.rounds
-    return max(1, round(mean) if abs(mean - round(mean)) < 1e-6 else math.ceil(mean))
+    if abs(mean - round(mean)) < 1e-6:
+        return max(1, round(mean)), ""
+    k = max(1, math.ceil(mean))
+    return (
+        k,
+        f"K is not in the source: {mean:.2f} tokens were drafted a round, so {k} is a guess; --measured-k states it",
+    )
 
 
 def _chain(
-    survival: Sequence[float], by_k: Mapping[int, float], tau: float, k: int, about: dict[str, Any], notes: list[str]
-) -> Chain:
-    if survival:
-        return Chain.from_survival(survival)
-    if len(by_k) > 1:
+    reading: Reading, survival: Sequence[float], tau: float, k: int, about: dict[str, Any], notes: list[str]
+) -> Acceptance:
+    by_k = reading.by_k
+    if by_k:
         about["accept_length_by_k"] = {str(length): value for length, value in sorted(by_k.items())}
-        return Chain.from_accept_lengths(by_k)
+    if reading.per_k:
+        notes.append("another K was not measured: chains of other lengths are not valued")
+        rates = ((k, tuple(survival)),) if len(survival) == k else ()
+        return ByK(tuple({k: tau, **by_k}.items()), rates)
+    if survival:
+        chain = Chain.from_survival(survival)
+        return replace(chain, extends=True) if reading.extends else chain
+    if len(by_k) > 1:
+        return _from_lengths(by_k, notes)
     if k:
         notes.append("rates by position are not in the source: the same rate is taken at every position")
         return Chain.from_accept_length(tau, k)
     about["unknown"] = [*about["unknown"], "k"]
-    notes.append(
-        "how many tokens were drafted a round is not in the source: the rate of an endless chain is taken, a lower "
-        "bound; --measured-k K states it"
-    )
+    notes.append(NO_K)
     return Chain.constant(1.0 - 1.0 / tau)
+
+
+def _from_lengths(by_k: Mapping[int, float], notes: list[str]) -> Acceptance:
+    """One chain that has all the lengths, where one can have them."""
+    try:
+        return Chain.from_accept_lengths(by_k)
+    except InputError:
+        notes.append("no one draft has these lengths: each holds for its own K, and other lengths are not valued")
+        return ByK(tuple(by_k.items()))
 
 
 def _about(reading: Reading, tau: float | None, k: int | None, source: str | None) -> dict[str, Any]:
@@ -286,6 +380,9 @@ def _about(reading: Reading, tau: float | None, k: int | None, source: str | Non
         "histogram": list(reading.histogram) or None,
         "drafted_per_round": drafted / _all_rounds(reading) if drafted and reading.rounds else None,
         "series": list(reading.series) or None,
+        "by_context": list(reading.contexts) or None,
+        "by_engine": list(reading.engines) or None,
+        "warnings": list(reading.warnings) or None,
         "source": source,
         "dialect": reading.dialect,
         "unknown": [name for name, there in known.items() if not there],
@@ -325,7 +422,8 @@ def _table(reading: Reading, source: str | None) -> Acceptance:
 
 
 def _interval(acceptance: Acceptance, k: int) -> Mapping[str, float] | None:
-    found = tau_interval(acceptance, TokenTree.chain(k)) if k else None
+    chain = TokenTree.chain(k)
+    found = tau_interval(acceptance, chain) if k and acceptance.knows(chain) else None
     return None if found is None else asdict(found)
 
 
@@ -428,7 +526,58 @@ def histogram(given: Any, *, tau: float | None = None, from_one: bool = False) -
 
 
 def _is_index(key: Any) -> bool:
-    return str(key).isascii() and str(key).isdigit()
+    return str(key).isascii() and str(key).isdigit() and len(str(key)) < 10
+
+
+def by_context(requests: Iterable[tuple[float, float, float]]) -> tuple[dict[str, float], ...]:
+    """Tokens per round by prompt length, from (prompt tokens, rounds, accepted) of requests.
+
+    Prompts are put together up to powers of two; one size is no table.
+
+    >>> by_context([(100, 10, 20), (120, 10, 10), (5000, 4, 2)])
+    ({'prompt_tokens_to': 128, 'rounds': 20, 'tau': 2.5}, {'prompt_tokens_to': 8192, 'rounds': 4, 'tau': 1.5})
+    """
+    sums: dict[int, tuple[float, float]] = {}
+    for prompt, rounds, accepted in requests:
+        if rounds > 0 and 0 < prompt < 1e9:
+            size = 1 << max(0, math.ceil(prompt) - 1).bit_length()
+            before = sums.get(size, (0.0, 0.0))
+            sums[size] = before[0] + rounds, before[1] + accepted
+    rows = [
+        {"prompt_tokens_to": size, "rounds": rounds, "tau": 1.0 + accepted / rounds}
+        for size, (rounds, accepted) in sorted(sums.items())
+    ]
+    return tuple(rows) if len(rows) > 1 else ()
+
+
+def requests_with(data: Any, *keys: str) -> list[tuple[Mapping[str, Any], float | None]]:
+    """Every object that has the keys, with the prompt tokens of its request: what stands in it, or beside it in the
+    same element of a list where that holds no other such object.
+
+    >>> requests_with([{"usage": {"prompt_tokens": 9}, "m": {"a": 1}}], "a")
+    [({'a': 1}, 9.0)]
+    """
+    found: list[tuple[Mapping[str, Any], float | None]] = []
+    for request in data if isinstance(data, list) else [data]:
+        entries = list(objects_with(request, *keys))
+        beside = _prompt(next(_prompts(request), {})) if len(entries) == 1 else None
+        found += [(entry, _prompt(entry) or beside) for entry in entries]
+    return found
+
+
+def _prompts(request: Any) -> Iterator[Mapping[str, Any]]:
+    yield from objects_with(request, "prompt_tokens")
+    yield from objects_with(request, "input_sequence_length")
+
+
+def _prompt(entry: Mapping[str, Any]) -> float | None:
+    """Tokens of the prompt: `prompt_tokens`, AIPerf's `input_sequence_length`, llama.cpp's `prompt_n` and `cache_n`."""
+    given = entry.get("prompt_tokens", entry.get("input_sequence_length", entry.get("prompt_n")))
+    given = given.get("value") if isinstance(given, Mapping) else given
+    if not isinstance(given, (int, float)) or isinstance(given, bool):
+        return None
+    cached = entry.get("cache_n") if "prompt_n" in entry else None
+    return float(given) + (float(cached) if isinstance(cached, (int, float)) else 0.0)
 
 
 def added(histograms: Sequence[Sequence[float]]) -> tuple[float, ...]:

@@ -12,7 +12,7 @@ from ..tree import TokenTree
 from ._growmap_check import growmap_problems
 from .capability import Capability, Export, Problem, Stack, Wanted
 from .growmap import growmap
-from .reading import Reading
+from .reading import Asked, Reading
 
 # Entries that add up to 1 within this hold the mass of "no child accepted" as their last: the writer that keeps it
 # and the one that does not differ in nothing else.
@@ -41,14 +41,10 @@ def vector(values: Sequence[Any]) -> Reading:
     )
 
 
-def from_json(data: Any) -> Reading | None:
-    """A bare list of numbers below 1, or `acceptance_rate_vector`."""
-    if isinstance(data, dict):
-        data = data.get("acceptance_rate_vector")
-    if not isinstance(data, list) or not data or not all(type(value) in (int, float) for value in data):
-        return None
-    whole = all(float(value).is_integer() for value in data)
-    return None if whole or not all(0 <= value <= 1 for value in data) else vector(data)
+def from_json(data: Any, asked: Asked) -> Reading | None:
+    """`acceptance_rate_vector`; a bare list is told apart in `bare`."""
+    given = data.get("acceptance_rate_vector") if isinstance(data, Mapping) else None
+    return vector(given) if isinstance(given, list) and given else None
 
 
 # ---- the tree

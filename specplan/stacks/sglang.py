@@ -8,35 +8,78 @@ from __future__ import annotations
 import json
 import math
 import re
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ..errors import DoesNotFit, InputError
 from ..plan import Dynamic
 from .capability import Capability, Export, Stack, Wanted
 from .prometheus import Page
-from .reading import Asked, Reading, Series, added, histogram, number, objects_with, total
+from .reading import (
+    PRINTED,
+    Asked,
+    Reading,
+    Series,
+    added,
+    by_context,
+    check_stated,
+    histogram,
+    number,
+    objects_with,
+    requests_with,
+    total,
+)
 from .writing import draft_missing, flags, merged, simulated_length
 
 _LENGTH = "the accept length includes the bonus token"
+
+
+# What the rate means once the drafted tokens are a tree.
+_PER_NODE = (
+    "with topk above 1 the rate is accepted over the nodes of the tree: it falls as the tree widens, and is no rate of "
+    "a chain"
+)
+
+
+def tree_of(asked: Asked, steps: float | None, topk: float | None, drafted: float | None) -> dict[str, int]:
+    """The tree that was drafted, {} for a chain or where nothing says so.
+
+    drafted   draft tokens with the root: a chain has steps + 1 of them
+
+    >>> tree_of(Asked(), 3, None, 8), tree_of(Asked(), 3, 1, 4)
+    ({'steps': 3, 'nodes': 7}, {})
+    """
+    topk = asked.topk if asked.topk is not None else topk
+    wide = topk is not None and topk > 1
+    if not wide and (topk is not None or not steps or not drafted or drafted <= steps + 1):
+        return {}
+    known = {"steps": steps, "topk": topk, "nodes": None if drafted is None else drafted - 1}
+    return {name: int(value) for name, value in known.items() if value}
 
 
 class Log:
     """`Decode batch. #running-req: 1, ..., accept len: 3.33, accept rate: 0.78, ...`.
 
     The rate has two definitions: older versions print length / draft tokens (the root counted), newer ones
-    (length - 1) / steps. Each line leaves a range for the divisor; the definition whose ranges share a whole number
-    is the one in use. The length is what is planned with.
+    (length - 1) / (draft tokens - 1), which for a chain are its steps. Each line leaves a range for the divisor; the
+    definition whose ranges share a whole number is the one in use. The length is what is planned with. Whether a chain
+    or a tree was drafted stands in the line of the server's arguments, where the log has it.
     """
 
-    marks: tuple[str, ...] = ("accept len",)
+    marks: tuple[str, ...] = ("accept len", "speculative_eagle_topk=")
     _pair = re.compile(r"accept len(?:gth)?: (\d+\.?\d*|nan)(?:, accept rate: (\d+\.?\d*|nan))?")
     _running = re.compile(r"#running-req: (\d+)")
+    _setting = re.compile(r"speculative_(num_steps|eagle_topk|num_draft_tokens)=(\d+)")
 
     def __init__(self) -> None:
         self.series = Series()
         self.ranges = {"older": [0.0, math.inf], "newer": [0.0, math.inf]}
+        self.settings: dict[str, int] = {}
 
     def add(self, line: str, at: str) -> None:
+        if self.marks[1] in line:
+            self.settings = {name: int(value) for name, value in self._setting.findall(line) if len(value) < 6}
+            return
         pair = self._pair.search(line)
         if not pair:
             if line.rstrip().endswith(self.marks[0]) or "accept len:" in line:
@@ -73,19 +116,27 @@ class Log:
         if not self.series.weight:
             return None
         older, newer = self._divisor("older"), self._divisor("newer")
-        k, said = _definition(older, newer)
+        nodes, said = _definition(older, newer)
+        stated = self.settings.get("num_draft_tokens")
+        tree = tree_of(
+            asked, self.settings.get("num_steps"), self.settings.get("eagle_topk"),
+            stated if stated or nodes is None else nodes + 1,
+        )  # fmt: skip
+        topk = asked.topk or self.settings.get("eagle_topk")
+        warning = "whether a chain was drafted is not in the log: a chain is taken; --measured-topk N says otherwise"
         return Reading(
             "sglang-log",
-            f"{_LENGTH}; {said}",
+            f"{_LENGTH}; {said}" + (f"; {_PER_NODE}" if tree else ""),
             tau=self.series.mean,
-            k=k,
+            k=None if tree else nodes or self.settings.get("num_steps"),
+            tree=tree,
             series=self.series.rows(),
-            notes=("lines are weighted by running requests; with topk above 1 the rate is per node of the tree",),
+            notes=("lines are weighted by running requests", *(() if topk else (warning,))),
         )
 
 
 def _definition(older: int | None, newer: int | None) -> tuple[int | None, str]:
-    """K and what the rate means."""
+    """Drafted tokens a round (K of a chain) and what the rate means."""
     if older is not None and newer is None and older > 1:
         return older - 1, f"the rate is the older one, length / {older} draft tokens with the root: no probability"
     if newer is not None and older is None:
@@ -100,12 +151,15 @@ def from_page(page: Page, asked: Asked) -> Reading | None:
     length = page.mean("sglang:spec_accept_length")
     if length is None:
         return None
-    steps = page.mean("sglang:spec_num_steps")
+    steps, drafted = page.mean("sglang:spec_num_steps"), page.mean("sglang:spec_num_draft_tokens")
+    tree = tree_of(asked, steps, None, drafted)
     return Reading(
         "sglang-metrics",
-        f"{_LENGTH}; a gauge of the recent past, not a count: no interval can be stated",
+        f"{_LENGTH}; a gauge of the recent past, not a count: no interval can be stated"
+        + (f"; {_PER_NODE}" if tree else ""),
         tau=length,
-        k=round(steps) if steps else None,
+        k=round(steps) if steps and not tree else None,
+        tree=tree,
     )
 
 
@@ -114,9 +168,12 @@ _PROPOSED = ("spec_num_proposed_drafts", "spec_draft_token_num")
 _HISTOGRAMS = ("spec_correct_drafts_histogram", "spec_accept_histogram")
 
 
-def meta_info(data: Any) -> Reading | None:
+def meta_info(data: Any, asked: Asked) -> Reading | None:
     """`meta_info` of responses: tokens over verification passes, added up over requests."""
-    found = [entry for entry in objects_with(data, "spec_verify_ct") if number(entry, "spec_verify_ct")]
+    requests = [
+        (entry, prompt) for entry, prompt in requests_with(data, "spec_verify_ct") if number(entry, "spec_verify_ct")
+    ]
+    found = [entry for entry, _ in requests]
     if not found:
         return None
     rounds = total(found, "spec_verify_ct")
@@ -126,6 +183,8 @@ def meta_info(data: Any) -> Reading | None:
         if completion is None or rounds is None:
             raise InputError("completion_tokens is missing beside spec_verify_ct", hint="take the whole meta_info")
         accepted = completion - rounds
+    for entry in found:
+        _agrees(entry)
     given = [next((entry[key] for key in _HISTOGRAMS if entry.get(key)), None) for entry in found]
     return Reading(
         "sglang-meta-info",
@@ -135,10 +194,33 @@ def meta_info(data: Any) -> Reading | None:
         accepted=accepted,
         drafted=total(found, *_PROPOSED),
         histogram=added([histogram(counts) for counts in given]) if None not in given else (),
+        tree=tree_of(asked, None, None, None),
+        contexts=by_context((prompt, *_rounds(entry)) for entry, prompt in requests if prompt),
     )
 
 
-def server_info(data: Any) -> Reading | None:
+def _rounds(entry: Mapping[str, Any]) -> tuple[float, float]:
+    """Verification passes and accepted drafted tokens of a response."""
+    rounds = number(entry, "spec_verify_ct") or 0.0
+    accepted = number(entry, *_RIGHT)
+    return rounds, (number(entry, "completion_tokens") or rounds) - rounds if accepted is None else accepted
+
+
+def _agrees(entry: Mapping[str, Any]) -> None:
+    """The rates of a response against its counts; the first and the last round may emit a token less or more."""
+    rounds, accepted = _rounds(entry)
+    length, rate, proposed = (
+        number(entry, "spec_accept_length"),
+        number(entry, "spec_accept_rate"),
+        number(entry, *_PROPOSED),
+    )
+    if length:
+        check_stated(length, 1.0 + accepted / rounds, "spec_accept_length", PRINTED + 2.0 / rounds)
+    if rate and proposed:
+        check_stated(rate, accepted / proposed, "spec_accept_rate", PRINTED + 2.0 / proposed)
+
+
+def server_info(data: Any, asked: Asked) -> Reading | None:
     """`/get_server_info`: the mean since the server started."""
     found = list(objects_with(data, "avg_spec_accept_length"))
     lengths = [value for entry in found if (value := number(entry, "avg_spec_accept_length"))]
@@ -146,17 +228,18 @@ def server_info(data: Any) -> Reading | None:
         return None
     settings = next(objects_with(data, "speculative_num_steps"), {})
     steps = number(settings, "speculative_num_steps")
-    topk = number(settings, "speculative_eagle_topk") or 1
+    topk, drafted = number(settings, "speculative_eagle_topk"), number(settings, "speculative_num_draft_tokens")
+    tree = tree_of(asked, steps, topk, drafted)
     return Reading(
         "sglang-server-info",
         f"{_LENGTH}; a mean since the server started, over everything that was asked of it",
         tau=math.fsum(lengths) / len(lengths),
-        k=int(steps) if steps and topk == 1 else None,
-        notes=() if topk == 1 else (f"measured with a tree of topk {topk:g}: no chain of it was measured",),
+        k=int(steps) if steps and not tree else None,
+        tree=tree,
     )
 
 
-def bench_serving(data: Any) -> Reading | None:
+def bench_serving(data: Any, asked: Asked) -> Reading | None:
     """`sglang.bench_serving`: a JSON object, or one a line."""
     found = [
         entry
@@ -165,34 +248,50 @@ def bench_serving(data: Any) -> Reading | None:
     ]
     if not found:
         return None
+    info = next(objects_with(found[-1], "speculative_num_steps"), {})  # server_info, where the tool keeps it
+    steps = number(info, "speculative_num_steps")
+    tree = tree_of(asked, steps, number(info, "speculative_eagle_topk"), number(info, "speculative_num_draft_tokens"))
     return Reading(
         "sglang-bench-serving",
         f"{_LENGTH}; it is the server's mean since it started, not of this run alone",
         tau=number(found[-1], "accept_length"),
+        k=int(steps) if steps and not tree else None,
+        tree=tree,
         notes=("several results in the file: the last one is taken",) if len(found) > 1 else (),
     )
 
 
-def bench_grid(data: Any) -> Reading | None:
+def bench_grid(data: Any, asked: Asked) -> Reading | None:
     """`bench_speculative.py` and SpecForge's `bench_eagle3.py`: rows by batch, steps, topk and draft tokens."""
     rows = list(objects_with(data, "steps", "topk", "num_draft_tokens"))
     found = [(row, length) for row in rows if (length := _grid_length(row)) is not None]
     if not found:
         return None
     chains: dict[int, list[float]] = {}
+    trees = []
     for row, length in found:
-        if number(row, "topk") == 1 and (number(row, "steps") or 0) >= 1:
-            chains.setdefault(int(number(row, "steps") or 0), []).append(length)
-    trees = sum(number(row, "topk") != 1 for row, _ in found)
+        steps, topk = number(row, "steps") or 0, number(row, "topk") or 0
+        if topk == 1 and steps >= 1:
+            chains.setdefault(int(steps), []).append(length)
+        elif topk > 1:
+            trees.append((row, length))
     meaning = f"{_LENGTH}; one server a row"
     if not chains:
-        row, length = found[-1]
-        note = f"only trees were measured (steps {row['steps']}, topk {row['topk']}): the last row is taken"
-        return Reading("sglang-bench-speculative", meaning, tau=length, notes=(note,))
+        return _grid_of_trees(trees, meaning, asked)
     lengths = {k: math.fsum(values) / len(values) for k, values in chains.items()}
-    notes = (f"{trees} rows of trees (topk above 1) left out",) if trees else ()
+    notes = (f"{len(trees)} rows of trees (topk above 1) left out",) if trees else ()
     k = max(lengths)
     return Reading("sglang-bench-speculative", meaning, tau=lengths[k], k=k, by_k=lengths, notes=notes)
+
+
+def _grid_of_trees(trees: Sequence[tuple[Mapping[str, Any], float]], meaning: str, asked: Asked) -> Reading | None:
+    """The last row of a file without chains."""
+    if not trees:
+        return None
+    row, length = trees[-1]
+    tree = tree_of(asked, number(row, "steps"), number(row, "topk"), number(row, "num_draft_tokens"))
+    note = f"only trees were measured; of {len(trees)} rows the last one is taken"
+    return Reading("sglang-bench-speculative", f"{meaning}; {_PER_NODE}", tau=length, tree=tree, notes=(note,))
 
 
 def _grid_length(row: Any) -> float | None:

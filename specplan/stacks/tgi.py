@@ -5,6 +5,7 @@ Source: launcher/src/main.rs, router/src/server.rs.
 
 from __future__ import annotations
 
+from ..errors import InputError
 from .capability import Capability, Export, Stack, Wanted
 from .prometheus import Page
 from .reading import Asked, Reading
@@ -22,7 +23,23 @@ def from_page(page: Page, asked: Asked) -> Reading | None:
         "tokens of a step beyond the first, over all steps, those without a draft included",
         rounds=steps,
         accepted=skipped,
+        histogram=_histogram(page, steps),
     )
+
+
+def _histogram(page: Page, steps: float) -> tuple[float, ...]:
+    """Steps by skipped tokens from the buckets `le` 0, 1, .., speculate, () where the router has other buckets.
+
+    Raises  InputError where the buckets fall, or hold more steps than there were.
+    """
+    given = {edge[0]: count for edge, count in page.grouped("tgi_request_skipped_tokens_bucket", "le").items()}
+    edges = sorted((float(edge), count) for edge, count in given.items() if edge.replace(".", "", 1).isdigit())
+    counts = [count for _, count in edges]
+    if not edges or [edge for edge, _ in edges] != list(range(len(edges))) or counts[-1] < steps:
+        return ()
+    if counts != sorted(counts) or counts[-1] > steps:
+        raise InputError("the buckets of tgi_request_skipped_tokens do not add up", hint="is the page complete?")
+    return tuple(here - below for here, below in zip(counts, [0.0, *counts]))
 
 
 # ---- what it can run

@@ -12,11 +12,11 @@ from ..plan import Dynamic
 from . import _trtllm_static
 from .capability import Capability, Export, Stack, Wanted
 from .prometheus import Page, positions
-from .reading import Asked, Reading, number, objects_with, total
+from .reading import PRINTED, Asked, Reading, check_stated, number, objects_with, total
 from .writing import draft_missing, merged, named, simulated_length
 
 
-def iteration_stats(data: Any) -> Reading | None:
+def iteration_stats(data: Any, asked: Asked) -> Reading | None:
     """`specDecodingStats` of one or many iterations; every request of an iteration is a round."""
     found = [
         entry
@@ -25,10 +25,14 @@ def iteration_stats(data: Any) -> Reading | None:
     ]
     if not found:
         return None
+    for i, entry in enumerate(found, 1):
+        length, accepted = number(entry, "acceptanceLength"), number(entry, "numAcceptedTokens")
+        rounds = number(entry, "numRequestsWithDraftTokens")
+        if length and rounds and accepted is not None:
+            check_stated(length, 1 + accepted / rounds, f"iteration {i}: acceptanceLength", PRINTED)
     return Reading(
         "trtllm-iteration-stats",
         "accepted tokens + requests over requests with drafts is the tokens per round, bonus token included",
-        tau=number(found[0], "acceptanceLength") if len(found) == 1 else None,
         rounds=total(found, "numRequestsWithDraftTokens"),
         drafted=total(found, "numDraftTokens"),
         accepted=total(found, "numAcceptedTokens"),
@@ -41,6 +45,9 @@ def from_page(page: Page, asked: Asked) -> Reading | None:
     drafted = positions(page, f"{prefix}_drafted_tokens", "token_position")
     accepted = positions(page, f"{prefix}_accepted_tokens", "token_position")
     length = page.mean(f"{prefix}_acceptance_length") or page.mean("trtllm_avg_decoded_tokens_per_iter")
+    counted = page.total(f"{prefix}_num_accepted_tokens")
+    if accepted and counted is not None:
+        check_stated(counted, sum(accepted), "accepted tokens", 0.5)
     if drafted and drafted[0]:
         return Reading(
             "trtllm-metrics",

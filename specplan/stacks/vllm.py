@@ -15,7 +15,20 @@ from ..errors import DoesNotFit, InputError
 from . import _vllm_token_tree
 from .capability import Capability, Export, Stack, Wanted
 from .prometheus import Page, read_counters
-from .reading import Asked, Reading, Series, added, histogram, number, objects_with, total
+from .reading import (
+    PRINTED,
+    Asked,
+    Reading,
+    Series,
+    added,
+    by_context,
+    check_stated,
+    histogram,
+    number,
+    objects_with,
+    requests_with,
+    total,
+)
 from .writing import draft_missing, merged, named, simulated
 
 _MARGINAL = (
@@ -32,7 +45,8 @@ def from_page(page: Page, asked: Asked) -> Reading | None:
 class V1Log:
     """`SpecDecoding metrics: Mean acceptance length: 2.92, ..., Per-position acceptance rate: 0.805, 0.632, ...`.
 
-    A line is a window since the line before; windows are added up by their rounds.
+    A line is a window since the line before; windows are added up by their rounds. The earliest versions print
+    accepted and drafted tokens alone: rounds are then drafted over K, which --measured-k has to state.
     """
 
     marks: tuple[str, ...] = ("SpecDecoding metrics:",)
@@ -40,21 +54,35 @@ class V1Log:
     _accepted = re.compile(r"Accepted: (\d+) tokens")
     _drafted = re.compile(r"Drafted: (\d+) tokens")
     _rates = re.compile(r"Per-position acceptance rate: (\d+\.?\d*(?:, \d+\.?\d*)*)")
+    _rate = re.compile(r"Draft acceptance rate: (\d+\.?\d*)%")
 
     def __init__(self) -> None:
         self.series = Series()
         self.sums: list[float] = []
         self.accepted = self.drafted = 0.0
         self.counted = True
+        self.alone = Series()  # windows of accepted and drafted tokens alone: their rate, weighted by drafted tokens
+        self.at = ""
 
     def add(self, line: str, at: str) -> None:
         text = line[line.index(self.marks[0]) :]
         mean, rates = self._mean.search(text), self._rates.search(text)
-        accepted, drafted = self._accepted.search(text), self._drafted.search(text)
-        if not mean and not rates:
+        found = (self._accepted.search(text), self._drafted.search(text))
+        accepted, drafted = (float(match[1]) if match else None for match in found)
+        rate = self._rate.search(text)
+        if not mean and not rates and None in (accepted, drafted):
             raise InputError(f"{at}: the metrics line is cut short", hint="mean length or rates by position are needed")
-        if (mean and mean[1] == "nan") or (drafted and drafted[1] == "0"):
+        if (mean and mean[1] == "nan") or drafted == 0:
             return
+        if accepted is not None and drafted is not None:
+            if accepted > drafted:
+                raise InputError(f"{at}: {accepted:g} accepted of {drafted:g} drafted", hint="is the line complete?")
+            if rate:
+                stated_at(at, float(rate[1]) / 100, accepted / drafted, "draft acceptance rate", 0.0005)
+            if not mean and not rates:
+                self.alone.add(accepted / drafted, drafted)
+                self.at = at
+                return
         shares = [float(part) for part in rates[1].split(", ")] if rates else []
         length = float(mean[1]) if mean else 1.0 + sum(shares)
         if shares and abs(1 + sum(shares) - length) > 0.005 + 0.0005 * len(shares) + 1e-6:
@@ -62,10 +90,7 @@ class V1Log:
                 f"{at}: a mean length of {length:g}, but the rates by position add up to {1 + sum(shares):.4g}",
                 hint="1 + the sum of the rates is the mean length: is the line complete?",
             )
-        taken, given = (float(found[1]) if found else None for found in (accepted, drafted))
-        if taken is not None and given is not None and taken > given:
-            raise InputError(f"{at}: {taken:g} accepted of {given:g} drafted", hint="is the line complete?")
-        self._window(length, shares, taken, given)
+        self._window(length, shares, accepted, drafted)
 
     def _window(self, length: float, shares: list[float], accepted: float | None, drafted: float | None) -> None:
         rounds = _rounds(length, shares, accepted, drafted)
@@ -80,10 +105,13 @@ class V1Log:
             self.sums[i] += share * weight
 
     def reading(self, asked: Asked) -> Reading | None:
+        if self.alone.weight and not self.series.weight:
+            return self._of_totals(asked)
         if not self.series.weight:
             return None
         survival = tuple(value / self.series.weight for value in self.sums)
-        notes = () if self.counted else ("the lines state no counts: every line weighs the same",)
+        notes: tuple[str, ...] = () if self.counted else ("the lines state no counts: every line weighs the same",)
+        notes += ("lines without a mean length are left out",) if self.alone.weight else ()
         return Reading(
             "vllm-v1-log",
             _MARGINAL,
@@ -96,6 +124,35 @@ class V1Log:
             series=self.series.rows(),
             notes=notes,
         )
+
+    def _of_totals(self, asked: Asked) -> Reading:
+        """From the share of drafted tokens that were accepted, once K is known."""
+        if asked.k is None:
+            raise InputError(
+                f"{self.at}: accepted and drafted tokens alone do not say how many rounds there were",
+                hint="add --measured-k K, the num_speculative_tokens of the server",
+            )
+        k, drafted = asked.k, self.alone.weight
+        windows = ({"weight": row["weight"] / k, "tau": 1 + k * row["tau"]} for row in self.alone.rows())
+        return Reading(
+            "vllm-v1-log",
+            "accepted over drafted tokens is no probability p: with K drafted a round, 1 + K times it is the tokens "
+            "per round, bonus token included",
+            k=k,
+            rounds=drafted / k,
+            drafted=drafted,
+            accepted=self.alone.total,
+            series=tuple(windows),
+            notes=("every draft is taken to have K tokens",),
+        )
+
+
+def stated_at(at: str, stated: float, counted: float, what: str, slack: float) -> None:
+    """As `check_stated`, with the line."""
+    try:
+        check_stated(stated, counted, what, slack)
+    except InputError as error:
+        raise InputError(f"{at}: {error.message}", hint=error.hint) from None
 
 
 def _rounds(length: float, shares: list[float], accepted: float | None, drafted: float | None) -> float | None:
@@ -147,6 +204,8 @@ class V0Log:
                     hint="the server was restarted: cut the log there",
                 )
         self.last, self.at = found, at
+        if found.get("drafted") and {"rate", "accepted"} <= found.keys():
+            stated_at(at, found["rate"], found["accepted"] / found["drafted"], "draft acceptance rate", 0.0005)
 
     def reading(self, asked: Asked) -> Reading | None:
         if not self.last:
@@ -157,6 +216,9 @@ class V0Log:
         if not {"drafted", "emitted"} <= self.last.keys():
             return Reading("vllm-v0-log", self.meaning, tau=self.last["efficiency"] * (k + 1), k=k)
         rounds, emitted = self.last["drafted"] / k, self.last["emitted"]
+        if rounds and "efficiency" in self.last:
+            efficiency = emitted / (rounds * (k + 1))
+            stated_at(self.at, self.last["efficiency"], efficiency, "system efficiency", 0.0005 + 1e-3 / rounds)
         return Reading(
             "vllm-v0-log",
             self.meaning,
@@ -168,13 +230,14 @@ class V0Log:
         )
 
 
-def bench_serve(data: Any) -> Reading | None:
+def bench_serve(data: Any, asked: Asked) -> Reading | None:
     """`vllm bench serve --save-result`: one JSON object."""
     found = list(objects_with(data, "spec_decode_acceptance_length"))
     if not found:
         return None
     entry = found[-1]
     rates = entry.get("spec_decode_per_position_acceptance_rates") or []
+    percent = number(entry, "spec_decode_acceptance_rate")
     return Reading(
         "vllm-bench-serve",
         _MARGINAL + "; the acceptance rate of this file is in percent",
@@ -184,25 +247,47 @@ def bench_serve(data: Any) -> Reading | None:
         accepted=number(entry, "spec_decode_accepted_tokens"),
         survival=tuple(float(rate) for rate in rates),
         resolution=5e-5,
+        rate=None if percent is None else percent / 100,
+        rate_printed=5e-4,
         notes=("several results in the file: the last one is taken",) if len(found) > 1 else (),
     )
 
 
-def per_request(data: Any) -> Reading | None:
+def per_request(data: Any, asked: Asked) -> Reading | None:
     """`--per-request-spec-decode-metrics`: an object in each response; also AIPerf's record of it."""
-    found = [entry for entry in objects_with(data, "num_spec_steps") if number(entry, "num_spec_steps")]
+    requests = [entry for entry in requests_with(data, "num_spec_steps") if number(entry[0], "num_spec_steps")]
+    found = [entry for entry, _ in requests]
     if not found:
         return None
+    for i, entry in enumerate(found, 1):
+        _agrees(entry, f"request {i}")
     counts = [histogram(entry["acceptance_histogram"]) for entry in found if entry.get("acceptance_histogram")]
+    longest = int(max((number(entry, "num_spec_tokens") or 0 for entry in found), default=0))
     return Reading(
         "vllm-per-request",
         f"{len(found)} requests, weighted by their rounds: a mean of per-request means is another number",
         rounds=total(found, "num_spec_steps"),
         drafted=total(found, "num_draft_tokens"),
         accepted=total(found, "num_accepted_draft_tokens"),
-        k=int(max((number(entry, "num_spec_tokens") or 0 for entry in found), default=0)) or None,
-        histogram=added(counts) if len(counts) == len(found) else (),
+        k=longest or None,
+        histogram=added([*counts, (0.0,) * (longest + 1)]) if len(counts) == len(found) else (),
+        contexts=by_context(
+            (prompt, number(entry, "num_spec_steps") or 0.0, number(entry, "num_accepted_draft_tokens") or 0.0)
+            for entry, prompt in requests
+            if prompt
+        ),
     )
+
+
+def _agrees(entry: Mapping[str, Any], what: str) -> None:
+    """The means of a request against its counts."""
+    rounds, accepted = number(entry, "num_spec_steps"), number(entry, "num_accepted_draft_tokens")
+    drafted = number(entry, "num_draft_tokens")
+    length, rate = number(entry, "mean_acceptance_length"), number(entry, "draft_acceptance_rate")
+    if rounds and accepted is not None and length is not None:
+        check_stated(length, 1 + accepted / rounds, f"{what}: mean_acceptance_length", PRINTED)
+    if drafted and accepted is not None and rate is not None:
+        check_stated(rate, accepted / drafted, f"{what}: draft_acceptance_rate", PRINTED)
 
 
 # ---- what it can run
