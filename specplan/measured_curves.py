@@ -61,26 +61,39 @@ def curves_of_table(
     dtype: str | None = None,
     tp: int = 1,
 ) -> list[Curve]:
-    """The curves of a CSV or JSON table of `width` and a time, one for each dtype, batch and context in it.
+    """The curves of a CSV or JSON table of `width` and a time, one for each model and load in it.
 
-    dtype   of rows that do not say it
+    A load is dtype, mode (graph or eager), batch and context.
+
+    model, params, dtype   of rows that do not say a model or a dtype
     Raises  InputError naming the row, or what is missing.
     """
-    groups: dict[tuple[str, int, int], list[Row]] = {}
+    groups: dict[tuple[tuple[str, Any], ...], list[Row]] = {}
     for line, row in rows_of(text, where):
-        kind = row.get("dtype") or dtype
-        if not kind:
-            raise InputError(f"{where}: the dtype is not known", hint="add a column dtype, or --dtype bf16")
-        batch, context = (_count(row, key, least, f"{where}:{line}") for key, least in (("batch", 1), ("context", 0)))
-        groups.setdefault((weight_format(str(kind)).name, batch, context), []).append((line, row))
+        load = _load(row, f"{where}:{line}", {"model": model, "dtype": dtype})
+        groups.setdefault(tuple(load.items()), []).append((line, row))
     found = []
-    for (kind, batch, context), rows in groups.items():
-        curve = curve_of_rows(rows, where=where, batch=batch)
+    for group, rows in groups.items():
+        load = dict(group)
+        curve = curve_of_rows(rows, where=where, batch=load["batch"])
         if curve.relative:
             raise InputError(f"{where}: ratios are no times", hint="give ms, s or tok_s")
-        load = {"dtype": kind, "batch": batch, "context": context, "tp": tp}
-        found.append(curve_of(curve.widths, curve.seconds, model=model, params=params, **load))
+        given = None if load["model"] else params
+        found.append(curve_of(curve.widths, curve.seconds, params=given, tp=tp, **load))
     return found
+
+
+def _load(row: Mapping[str, Any], where: str, given: Mapping[str, str | None]) -> dict[str, Any]:
+    """What a row was measured on; None where neither it nor the caller says."""
+    said: dict[str, Any] = {
+        key: str(row.get(key) or "").strip() or given.get(key) for key in ("model", "dtype", "mode")
+    }
+    if not said["dtype"]:
+        raise InputError(f"{where}: the dtype is not known", hint="add a column dtype, or --dtype bf16")
+    if said["mode"] not in (None, "graph", "eager"):
+        raise InputError(f"{where}: mode {said['mode'][:40]!r} is not known", hint="graph, eager, or no column")
+    counts = {key: _count(row, key, least, where) for key, least in (("batch", 1), ("context", 0))}
+    return said | counts | {"dtype": weight_format(said["dtype"]).name}
 
 
 def _count(row: Mapping[str, Any], key: str, least: int, where: str) -> int:

@@ -9,6 +9,7 @@ from ..errors import InputError
 from . import values
 from .app import Command, new_app
 from .finish import finish
+from .measuring import check_profile_path
 from .options import Imported, Output, Printed, command
 
 app = new_app(no_args_is_help=True)
@@ -93,8 +94,8 @@ def import_(imported: Imported, output: Printed) -> None:
 
     if (imported.llama_bench is None) == (imported.csv is None):
         raise InputError("nothing to import", hint="give --llama-bench FILE or --csv FILE, one of them")
-    if imported.out is not None and not imported.out.lower().endswith((".yaml", ".yml")):
-        raise InputError(f"--out {imported.out}: a profile is a .yaml file", hint=f"--out {imported.out}.yaml")
+    if imported.out is not None:
+        check_profile_path("--out", imported.out)
     file = imported.llama_bench or imported.csv or ""
     curves, device, notes = _bench(imported, file) if imported.llama_bench else _table(imported, file)
     if imported.gpu is None and device is None:

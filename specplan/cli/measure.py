@@ -1,6 +1,7 @@
 """specplan measure device | curve | acceptance | decode"""
 
 from .app import Command, new_app
+from .measure_curve import curve
 from .measure_device import device
 
 app = new_app(no_args_is_help=True)
@@ -12,3 +13,4 @@ def _root() -> None:
 
 
 app.command(cls=Command)(device)
+app.command(cls=Command)(curve)

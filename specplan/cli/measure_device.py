@@ -1,12 +1,12 @@
 """specplan measure device"""
 
-import os
-import sys
 from typing import Any
 
-from ..errors import EnvironmentProblem, InputError
+from ..errors import InputError
 from . import values
 from .finish import finish
+from .measure_link import measure_link
+from .measuring import check_profile_path, incomplete, origin, place_from
 from .options import Measured, Measuring, Printed, command
 from .progress import METER
 
@@ -18,6 +18,7 @@ def device(measuring: Measuring, of: Measured, output: Printed) -> None:
     \b
     specplan measure device --out my-gpu.yaml
     specplan measure device --out my-cpu.yaml --device cpu --threads 8 --quick
+    torchrun --standalone --nproc_per_node 2 -m specplan measure device --tp 2 --out my-gpu.yaml
     """
     from ..measure import need
 
@@ -25,12 +26,14 @@ def device(measuring: Measuring, of: Measured, output: Printed) -> None:
     from ..measure import place as places
     from ..measure.device import read_dtypes
 
-    threads = None if measuring.threads is None else values.positive("--threads", measuring.threads)
     dtypes = read_dtypes(of.dtype)
+    tp = values.positive("--tp", of.tp)
     if of.out is not None:
-        _check_target(of.out)
-    visible = os.environ.get("CUDA_VISIBLE_DEVICES")
-    place = places.place_of(places.choose(measuring.device), threads=threads, visible=visible)
+        check_profile_path("--out", of.out)
+    if tp > 1:
+        measure_link(measuring, of.out, output, tp=tp)
+        return
+    place = place_from(measuring)
     base, why_not = places.datasheet(place, of.gpu)
     notes = [why_not] if why_not else []
     if not place.is_cuda and measuring.device is None:
@@ -44,15 +47,6 @@ def device(measuring: Measuring, of: Measured, output: Printed) -> None:
         "dtypes": list(dtypes),
     }
     _measure(place, base, dtypes, of.out, measuring.quick, inputs=inputs, notes=notes, output=output)
-
-
-def _check_target(path: str) -> None:
-    """Refuses a profile's path that cannot be written, before anything is measured."""
-    if not path.lower().endswith((".yaml", ".yml")):
-        raise InputError(f"--out {path}: a profile is a .yaml file", hint=f"--out {path.rsplit('.', 1)[0]}.yaml")
-    folder = os.path.dirname(path) or "."
-    if not os.path.isdir(folder) or not os.access(folder, os.W_OK):
-        raise EnvironmentProblem(f"--out {path}: cannot be written", hint="choose a folder that exists and is writable")
 
 
 def _measure(
@@ -70,7 +64,7 @@ def _measure(
     from ..measure.device import readings
     from ..measure.profile_out import profile_name, profile_of
     from ..render.measured import device_answer
-    from ..render.output import to_json, write_whole
+    from ..render.output import write_whole
 
     taken: list[Any] = []
     datasheet = base.name if base else None
@@ -82,9 +76,7 @@ def _measure(
             place, taken, inputs=inputs, made=None, datasheet=datasheet, written=None, complete=False, notes=notes
         )
         if out is not None and taken:
-            kept = f"{out.rsplit('.', 1)[0]}.incomplete.json"
-            write_whole(kept, to_json(answer.document))
-            sys.stderr.write(f"interrupted: what was measured is in {kept}; {out} was left as it was\n")
+            incomplete(out, answer)
         raise
     made = profile_of(place, taken, base, name=profile_name(out or place.name), origin=origin(place))
     hardware = made.hardware
@@ -98,18 +90,6 @@ def _measure(
         device_answer(place, taken, inputs=inputs, made=made, datasheet=datasheet, written=out, notes=notes),
         output.as_output(),
     )
-
-
-def origin(place: Any) -> str:
-    """By what, when and how it was measured, for the sources of a profile."""
-    import datetime
-
-    from .. import __version__
-    from ..units import plural
-
-    how = place.timer.clock if place.is_cuda else f"{place.timer.clock}, {plural(place.timer.threads, 'thread')}"
-    day = datetime.date.today().isoformat()
-    return f"measured {day} with specplan {__version__} on {place.name}, torch {place.values['torch']}, {how}"
 
 
 def _curves_of(out: str, hardware: Any) -> dict[str, Any] | None:

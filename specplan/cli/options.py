@@ -393,6 +393,26 @@ class Measured(Group):
     out: Text = text("--out", "FILE", "Write the profile to FILE (.yaml), whole or not at all.")
     dtype: Text = text("--dtype", "DTYPE,..", "What to multiply and stream in. Default: all that the device has.")
     gpu: Text = text("--gpu", "NAME|FILE", "Datasheet to compare with. Default: the profile of the driver's name.")
+    tp: str = text("--tp", "N", "Under torchrun: time the all-reduce of N devices alone, into --out.", default="1")
+
+
+class Curves(Group):
+    """What `measure curve` times, and where it goes."""
+
+    panel = Measuring.panel
+    profile: Text = text("--profile", "FILE", "Profile (.yaml) of this device that takes the curves. Default: none.")
+    model: Text = text(
+        "--model", "NAME|PATH", "Bundled model, config.json or its directory: its shape, random weights."
+    )
+    draft: list[str] = many("--draft", "NAME|PATH", "Draft model to time as well. Repeatable.")
+    dtype: str = text("--dtype", "DTYPE", "Weights and cache: bf16 (default), fp16 or fp32.", default="bf16")
+    context: str = text("--context", "N,N,..", "Tokens in the cache; k is 1024. Default 128.", default="128")
+    batch: str = text("--batch", "N,N,..", "Sequences in a pass. Default 1.", default="1")
+    widths: Text = text("--widths", "N,N,..|A..B", "Widths to time, 1 among them. Default: around tile edges.")
+    depths: Text = text(
+        "--depths", "N,N", "Layers to time, the rest extrapolated. Default: the whole model if it fits."
+    )
+    csv: Text = text("--csv", "FILE", "Also write the table to FILE (hardware import reads it).")
 
 
 def command(function: Callable[..., None]) -> Callable[..., None]:

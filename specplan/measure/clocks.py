@@ -38,13 +38,14 @@ def silent(share: float, what: str) -> None:
 class Budget:
     """When to stop.
 
-    warm_calls, warm_s   calls and seconds before the first sample, whichever takes longer
+    warm_calls, warm_s   calls and seconds before the first sample, whichever takes longer, up to `warm_most_s`
     least, most          samples of each thing
-    seconds              of sampling, all things together; after `least` samples it ends there
+    seconds              of sampling, all things together; then a third of `least` is enough
     """
 
     warm_calls: int = 5
     warm_s: float = 0.3
+    warm_most_s: float = 2.0
     least: int = 30
     most: int = 400
     seconds: float = 20.0
@@ -125,11 +126,11 @@ class Timer:
 
     def warm(self, run: Run, budget: Budget) -> None:
         """Call until caches, clocks and lazily loaded kernels have settled."""
-        started, calls = time.perf_counter(), 0
-        while calls < budget.warm_calls or time.perf_counter() - started < budget.warm_s:
+        started, calls, gone = time.perf_counter(), 0, 0.0
+        while (calls < budget.warm_calls or gone < budget.warm_s) and (not calls or gone < budget.warm_most_s):
             run()
             self.wait()
-            calls += 1
+            calls, gone = calls + 1, time.perf_counter() - started
 
     def sample(self, run: Run, *, cold: bool = False, queued: bool = False) -> float:
         """Seconds of one call.
@@ -199,9 +200,11 @@ def time_all(
 
 
 def _enough(samples: Sequence[float], gone: float, budget: Budget) -> bool:
+    if gone >= 1.0:
+        return len(samples) >= max(3, budget.least // 3)
     if len(samples) < budget.least:
         return False
-    return gone >= 1.0 or len(samples) >= budget.most or Timing(tuple(samples)).band < SETTLED
+    return len(samples) >= budget.most or Timing(tuple(samples)).band < SETTLED
 
 
 def undisturbed(samples: Sequence[float], cpu_shares: Sequence[float]) -> tuple[float, ...]:
@@ -230,12 +233,12 @@ def captured(run: Run, device: torch.device) -> Run:
             run()
     torch.cuda.current_stream(device).wait_stream(side)
     graph = torch.cuda.CUDAGraph()
-    kept: list[Any] = []
-    with torch.cuda.graph(graph):
-        kept.append(run())
+    # Other threads, such as NCCL's watchdog, may go on calling CUDA meanwhile.
+    with torch.cuda.graph(graph, capture_error_mode="thread_local"):
+        out = run()
 
     def replay() -> object:
         graph.replay()
-        return kept
+        return run, out  # what the graph reads and writes must live as long as it
 
     return replay

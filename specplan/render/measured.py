@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ..hardware import Curve
-from ..units import plural, show_bandwidth, show_rate, show_share, show_time
+from ..units import plural, show_bandwidth, show_bytes, show_rate, show_share, show_time
 from .output import Answer, Lines, Table, answer_of
 
 QUANTITIES = {
@@ -134,6 +134,216 @@ def _compared_table(compared: Sequence[Any], datasheet: str | None) -> Table:
         for one in compared
     ]
     return Table((f"against {datasheet or 'the clocks'}", "datasheet", "achieved", "share"), rows)
+
+
+def link_answer(place: Any, reading: Any, *, inputs: Mapping[str, Any], written: str | None) -> Answer:
+    """The all-reduce by message size, and what it says of the link."""
+    rows = [
+        (show_bytes(one.bytes), show_time(one.seconds), f"{show_time(one.p20, 3)} .. {show_time(one.p80, 3)}")
+        for one in reading.messages
+    ]
+    if reading.bandwidth is None:
+        rate = "no message was long enough to tell the bandwidth"
+    else:
+        low = show_bandwidth(reading.low, 3)
+        interval = f"at least {low}" if reading.high is None else f"{low} .. {show_bandwidth(reading.high, 3)}"
+        rate = f"{show_bandwidth(reading.bandwidth)} ({interval})"
+    verdict = f"All-reduce of {reading.tp} devices ({reading.backend}): {show_time(reading.latency)} and {rate}"
+    return answer_of(
+        "measure.link",
+        verdict=f"{verdict}; written to {written}." if written else f"{verdict}.",
+        inputs=inputs,
+        keys={
+            "device": {"name": place.name, "kind": place.kind, "values": place.values, "missing": place.missing},
+            "tp": reading.tp,
+            "backend": reading.backend,
+            "mode": reading.mode,
+            "messages": [
+                {"bytes": one.bytes, "s": one.seconds, "p20_s": one.p20, "p80_s": one.p80, "samples": one.samples}
+                for one in reading.messages
+            ],
+            "latency_s": reading.latency,
+            "bandwidth": reading.bandwidth,
+            "bandwidth_low": reading.low,
+            "bandwidth_high": reading.high,
+            "layer_error": reading.layer_error,
+            "profile": written,
+        },
+        parts=[Table(("message", "slowest rank", "20 to 80 %"), rows)],
+        why=[f"A layer split over the devices differs from the whole one by {reading.layer_error:.1e} of its size."],
+    )
+
+
+FITTED = {
+    "overhead": "overhead of a layer",
+    "bandwidth": "bandwidth of weights",
+    "peak": "compute rate",
+    "width_factor": "overhead, several tokens over one",
+    "exponent": "exponent of memory and compute",
+    "cache_bandwidth": "bandwidth of the cache",
+}
+
+
+def curve_answer(
+    place: Any,
+    tables: Sequence[Any],
+    summaries: Sequence[Any],
+    *,
+    inputs: Mapping[str, Any],
+    written: str | None,
+    complete: bool = True,
+    notes: Sequence[str] = (),
+) -> Answer:
+    """Times by width of each model and load, and what their fit says.
+
+    written   the profile that took the curves
+    """
+    parts: list[Table | Lines] = [_widths_table(table) for table in tables]
+    parts += [_fit_table(one) for one in summaries if one.fit is not None]
+    keys = {
+        "device": {"name": place.name, "kind": place.kind, "values": place.values, "missing": place.missing},
+        "clock": place.timer.clock,
+        "complete": complete,
+        "tables": [_table_keys(table) for table in tables],
+        "fits": [_fit_keys(one) for one in summaries],
+        "profile": written,
+    }
+    return answer_of(
+        "measure.curve",
+        verdict=_curve_verdict(tables, written, complete),
+        inputs=inputs,
+        keys=keys,
+        parts=parts,
+        why=[
+            *map(_fit_sentence, summaries),
+            f"Timed with {place.timer.clock}; medians, and the 20th to 80th percentile.",
+        ],
+        notes=notes,
+        warnings=[text for one in summaries if (text := _drift_warning(one))],
+    )
+
+
+def _curve_verdict(tables: Sequence[Any], written: str | None, complete: bool) -> str:
+    first = tables[0]
+    ends = (
+        f"{show_time(first.rows[0].seconds)} at width 1, {show_time(first.rows[-1].seconds)} at {first.rows[-1].width}"
+    )
+    load = f"batch {first.load.batch}, context {first.load.context}, {first.mode}"
+    head = f"{first.model} {first.dtype}: {ends} ({load})"
+    if not complete:
+        return f"{head}; interrupted, the profile was left as it was."
+    return f"{head}; {plural(len(tables), 'curve')} written to {written}." if written else f"{head}."
+
+
+def _widths_table(table: Any) -> Table:
+    energy = any(row.joules is not None for row in table.rows)
+    first, batch = table.rows[0], table.load.batch
+    rows = [
+        (
+            str(row.width),
+            show_time(row.seconds),
+            f"{show_time(row.p20, 3)} .. {show_time(row.p80, 3)}",
+            f"{row.seconds / first.seconds:.2f}",
+            f"{batch * row.width / row.seconds:.4g}",
+            *([] if not energy else ["-" if row.joules is None else f"{row.joules / batch / row.width:.3g}"]),
+        )
+        for row in table.rows
+    ]
+    how = f"extrapolated from {' and '.join(map(str, table.depths))} layers" if table.extrapolated else table.mode
+    title = f"{table.model} {table.dtype}, batch {batch}, context {table.load.context}, {table.mode}"
+    title += f", {how}" if table.extrapolated else ""
+    columns = ("width", "pass", "20 to 80 %", "x width 1", "tokens/s", *(["J/token"] if energy else []))
+    return Table(columns, rows, title=title)
+
+
+def _fit_table(summary: Any) -> Table:
+    rows = [
+        (
+            FITTED[name],
+            show_reading(one.value, one.unit) if one.known else "not identifiable",
+            f"{show_reading(one.low, one.unit)} .. {show_reading(one.high, one.unit)}" if one.known else "",
+        )
+        for name, one in summary.fit.parameters.items()
+    ]
+    title = f"fit of {summary.model} {summary.dtype}, {summary.mode}: {summary.fit.passes} passes"
+    return Table(("", "value", "95 % interval"), rows, title=title)
+
+
+def _fit_sentence(summary: Any) -> str:
+    if summary.fit is None:
+        return f"No fit of {summary.model}, {summary.mode}: {summary.reason}."
+    fit = summary.fit
+    parts = [f"median {show_share(fit.median_error, 2)}, largest {show_share(fit.largest_error, 2)} on its own passes"]
+    if summary.other_depth_error is not None:
+        parts.append(f"{show_share(summary.other_depth_error, 2)} on a depth that was left out")
+    if summary.again_error is not None:
+        parts.append(f"{show_share(summary.again_error, 2)} on passes timed again at the end")
+    off = ", ".join(parts)
+    return f"The fit of {summary.model}, {summary.mode}, is off by {off}; the table holds where it has a time."
+
+
+def _drift_warning(summary: Any) -> str | None:
+    if summary.drift is None or abs(summary.drift) < 0.05:
+        return None
+    return (
+        f"{summary.model}, {summary.mode}: timed again at the end, passes took {summary.drift:+.0%}: "
+        "other work on the device, or clocks that changed"
+    )
+
+
+def _table_keys(table: Any) -> dict[str, Any]:
+    batch = table.load.batch
+    rows = [
+        {
+            "width": row.width,
+            "s": row.seconds,
+            "p20_s": row.p20,
+            "p80_s": row.p80,
+            "samples": row.samples,
+            "tokens_per_s": batch * row.width / row.seconds,
+            "joules": row.joules,
+            "joules_per_token": None if row.joules is None else row.joules / batch / row.width,
+        }
+        for row in table.rows
+    ]
+    return {
+        "model": table.model,
+        "dtype": table.dtype,
+        "mode": table.mode,
+        "batch": batch,
+        "context": table.load.context,
+        "layers": table.layers,
+        "depths": table.depths,
+        "extrapolated": table.extrapolated,
+        "drift": table.drift,
+        "rows": rows,
+    }
+
+
+def _fit_keys(summary: Any) -> dict[str, Any]:
+    fit = summary.fit
+    parameters = (
+        {}
+        if fit is None
+        else {
+            name: {"value": one.value, "low": one.low, "high": one.high, "unit": one.unit, "known": one.known}
+            for name, one in fit.parameters.items()
+        }
+    )
+    return {
+        "model": summary.model,
+        "dtype": summary.dtype,
+        "mode": summary.mode,
+        "parameters": parameters,
+        "passes": fit.passes if fit else 0,
+        "median_error": fit.median_error if fit else None,
+        "mean_error": fit.mean_error if fit else None,
+        "largest_error": fit.largest_error if fit else None,
+        "other_depth_error": summary.other_depth_error,
+        "again_error": summary.again_error,
+        "drift": summary.drift,
+        "reason": summary.reason,
+    }
 
 
 def import_answer(

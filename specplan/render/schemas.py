@@ -415,6 +415,88 @@ class MeasureDeviceDocument(Common):
     profile: str | None
 
 
+class WidthKeys(TypedDict):
+    width: int
+    s: float
+    p20_s: float
+    p80_s: float
+    samples: int
+    tokens_per_s: float
+    joules: float | None
+    joules_per_token: float | None
+
+
+class WidthTableKeys(TypedDict):
+    model: str
+    dtype: str
+    mode: str
+    batch: int
+    context: int
+    layers: int
+    depths: list[int]
+    extrapolated: bool
+    drift: float | None
+    rows: list[WidthKeys]
+
+
+class FittedKeys(TypedDict):
+    value: float
+    low: float
+    high: float
+    unit: str
+    known: bool
+
+
+class CurveFitKeys(TypedDict):
+    model: str
+    dtype: str
+    mode: str
+    parameters: dict[str, FittedKeys]
+    passes: int
+    median_error: float | None
+    mean_error: float | None
+    largest_error: float | None
+    other_depth_error: float | None
+    again_error: float | None
+    drift: float | None
+    reason: str
+
+
+class MeasureCurveDocument(Common):
+    """specplan.measure.curve/1: a table for each model, load and mode; a fit for each model and mode."""
+
+    device: DeviceKeys
+    clock: str
+    complete: bool
+    tables: list[WidthTableKeys]
+    fits: list[CurveFitKeys]
+    profile: str | None
+
+
+class MessageKeys(TypedDict):
+    bytes: int
+    s: float
+    p20_s: float
+    p80_s: float
+    samples: int
+
+
+class MeasureLinkDocument(Common):
+    """specplan.measure.link/1: `measure device --tp`; latency + 2 (tp - 1) / tp bytes / bandwidth."""
+
+    device: DeviceKeys
+    tp: int
+    backend: str
+    mode: str
+    messages: list[MessageKeys]
+    latency_s: float
+    bandwidth: float | None
+    bandwidth_low: float | None
+    bandwidth_high: float | None
+    layer_error: float
+    profile: str | None
+
+
 class HardwareImportDocument(Common):
     """specplan.hardware.import/1: curves as in a profile."""
 
@@ -431,6 +513,8 @@ DOCUMENTS: dict[str, Any] = {
     "compare": CompareDocument,
     "simulate": SimulateDocument,
     "measure.device": MeasureDeviceDocument,
+    "measure.curve": MeasureCurveDocument,
+    "measure.link": MeasureLinkDocument,
     "hardware.import": HardwareImportDocument,
 }
 
