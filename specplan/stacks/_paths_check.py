@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from ..errors import InputError
+from ..plan import Dynamic
 from ..tree import MAX_NODES, TokenTree, show_path
 from .capability import Capability, Problem
 from .limits import broken_limits
@@ -78,6 +79,20 @@ def _wrong_type(paths: Any) -> str:
         if wrong is not None:
             return f"path {show_path(tuple(path))} has rank {show_path(wrong)}; ranks are whole numbers from 0"
     return ""
+
+
+def shape_of(setting: str) -> Callable[[Mapping[str, Any]], Dynamic | None]:
+    """A shape function of a stack that takes a list of paths."""
+
+    def shape(settings: Mapping[str, Any]) -> Dynamic | None:
+        given = settings.get(setting)
+        try:
+            tree = TokenTree.from_paths(set(map(tuple, parse_paths(given) if isinstance(given, str) else given or ())))
+        except (InputError, TypeError):
+            return None
+        return Dynamic(tree.depth, tree.root_children, tree.nodes)
+
+    return shape
 
 
 def unknown_settings(settings: Mapping[str, Any], known: Sequence[str], what: str) -> list[Problem]:

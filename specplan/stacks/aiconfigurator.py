@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from ..errors import InputError
+from . import _chains_check
 from .capability import Capability, Export, Stack, Wanted
 from .reading import Asked, Reading, number, objects_with
 from .writing import flags, named
@@ -70,6 +71,8 @@ STACK = Stack(
     read="0.12.0",
     capabilities=(_RECORD,),
     export=export,
+    check=_chains_check.aiconfigurator,
+    shape=_chains_check.chain_of("nextn"),
     aliases=("aic",),
     start="aiconfigurator cli default --model-path {model}",
     jsons={"aiconfigurator": accepted_tokens},

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from . import _chains_check
 from .capability import Capability, Export, Stack, Wanted
 from .prometheus import Page
 from .reading import Asked, Reading, histogram, number, objects_with
@@ -77,6 +78,8 @@ STACK = Stack(
     read="2026-09",
     capabilities=(_RECORD,),
     export=export,
+    check=_chains_check.atom,
+    shape=_chains_check.chain_of("num_speculative_tokens"),
     start="python -m atom.entrypoints.openai_server --model {model}",
     pages=(from_page,),
     jsons={"ATOM mtp_stats": mtp_stats},

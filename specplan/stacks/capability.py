@@ -163,6 +163,11 @@ class Problem:
     text: str
 
 
+def no_shape(settings: Mapping[str, Any]) -> Dynamic | None:
+    """For a stack whose settings say no shape."""
+    return None
+
+
 def no_rules(settings: Mapping[str, Any], capability: Capability, version: str) -> Sequence[Problem]:
     """For a stack of whose settings no rules are known."""
     return ()
@@ -176,6 +181,8 @@ class Stack:
     read           newest version whose source was read
     export         (wanted, capability, version) -> Export; raises InputError or NoForm
     check          (settings, capability, version) -> problems of hand-written settings
+    shape          settings -> the shape that they stand for, None where they do not say
+    signs          other names by which settings are known to be for this stack
     start          the command that serves a model without speculation, with {model}
     pages, lines, jsons   readers of its numbers: of metrics pages, of logs by name, of JSON by name
     """
@@ -186,6 +193,8 @@ class Stack:
     capabilities: tuple[Capability, ...]
     export: Callable[[Wanted, Capability, str], Export]
     check: Callable[[Mapping[str, Any], Capability, str], Sequence[Problem]] = no_rules
+    shape: Callable[[Mapping[str, Any]], Dynamic | None] = no_shape
+    signs: tuple[str, ...] = ()
     aliases: tuple[str, ...] = ()
     start: str = ""
     pages: tuple[Callable[[Page, Asked], Reading | None], ...] = ()

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from ..plan import Dynamic
+from . import _eagle_check
 from .capability import Capability, Export, Stack, Wanted
 from .reading import Asked, Reading, flat, objects_with
 from .writing import draft_missing
@@ -56,6 +57,9 @@ STACK = Stack(
     read="cb7e0841",
     capabilities=(_RECORD,),
     export=export,
+    check=_eagle_check.check,
+    shape=_eagle_check.shape,
+    signs=_eagle_check.SIGNS,
     aliases=("eagle2", "eagle-2", "eagle3", "eagle-3"),
     jsons={"EAGLE answers": answers},
 )

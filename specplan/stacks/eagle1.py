@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from . import buffers, medusa
-from ._paths_check import Outcomes, path_problems
+from ._paths_check import Outcomes, path_problems, shape_of
 from .capability import Capability, Export, Problem, Stack, Wanted
 from .path_list import paths_export
 
@@ -66,5 +66,6 @@ STACK = Stack(
     ),
     export=export,
     check=check,
+    shape=shape_of("tree_choices"),
     aliases=("eagle-1",),
 )

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from . import _chains_check
 from .capability import Capability, Export, Stack, Wanted
 from .writing import draft_missing
 
@@ -36,4 +37,6 @@ STACK = Stack(
     read="0.3.2",
     capabilities=(_RECORD,),
     export=export,
+    check=_chains_check.exllamav2,
+    shape=_chains_check.chain_of("num_draft_tokens"),
 )

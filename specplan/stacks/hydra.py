@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from . import buffers, medusa
-from ._paths_check import Outcomes, path_problems
+from ._paths_check import Outcomes, path_problems, shape_of
 from .capability import Capability, Export, Problem, Stack, Wanted
 from .path_list import paths_export
 
@@ -54,4 +54,5 @@ STACK = Stack(
     ),
     export=export,
     check=check,
+    shape=shape_of("hydra_choices"),
 )

@@ -6,6 +6,7 @@ Source: facebookresearch/LayerSkip, self_speculation/generator_base.py.
 from __future__ import annotations
 
 from ..errors import InputError
+from . import _chains_check
 from .capability import Capability, Export, Stack, Wanted
 from .writing import named
 
@@ -34,5 +35,7 @@ STACK = Stack(
     read="2025-06",
     capabilities=(_RECORD,),
     export=export,
+    check=_chains_check.layerskip,
+    shape=_chains_check.chain_of("num_speculations"),
     start="torchrun generate.py --model {model} --generation_strategy autoregressive",
 )

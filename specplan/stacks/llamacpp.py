@@ -9,6 +9,7 @@ import re
 from typing import Any
 
 from ..errors import InputError
+from . import _llamacpp_check
 from .capability import Capability, Export, Stack, Wanted
 from .prometheus import Page, read_counters
 from .reading import Asked, Reading, Series, by_context, number, requests_with, total
@@ -269,6 +270,9 @@ STACK = Stack(
     read="0c1e57098",
     capabilities=(_RECORD,),
     export=export,
+    check=_llamacpp_check.check,
+    shape=_llamacpp_check.shape,
+    signs=_llamacpp_check.SIGNS,
     aliases=("llama.cpp", "llama-cpp", "llama_cpp"),
     start="llama-server -m {model}",
     pages=(from_page,),

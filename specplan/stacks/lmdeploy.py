@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ..errors import InputError
+from . import _chains_check
 from .capability import Capability, Export, Stack, Wanted
 from .prometheus import Page, read_counters
 from .reading import Asked, Reading, number, objects_with, total
@@ -78,6 +79,8 @@ STACK = Stack(
     read="0.18.0",
     capabilities=(_RECORD,),
     export=export,
+    check=_chains_check.lmdeploy,
+    shape=_chains_check.chain_of("speculative_num_draft_tokens"),
     start="lmdeploy serve api_server {model} --backend pytorch",
     pages=(from_page,),
     jsons={"LMDeploy spec_info": spec_info},

@@ -11,7 +11,7 @@ from typing import Any
 from ..acceptance import to_probabilities
 from ..errors import InputError
 from . import buffers
-from ._paths_check import Outcomes, path_problems
+from ._paths_check import Outcomes, path_problems, shape_of
 from .capability import Capability, Export, Problem, Stack, Wanted
 from .path_list import paths_export
 from .reading import Asked, Reading
@@ -141,4 +141,5 @@ STACK = Stack(
     ),
     export=export,
     check=check,
+    shape=shape_of("medusa_choices"),
 )

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..errors import InputError
+from . import _chains_check
 from .capability import Capability, Export, Stack, Wanted
 from .reading import Asked, Reading, added, histogram, objects_with
 from .writing import draft_missing, named
@@ -69,6 +70,8 @@ STACK = Stack(
     read="0.20",
     capabilities=(_RECORD,),
     export=export,
+    check=_chains_check.mlc,
+    shape=_chains_check.chain_of("spec_draft_length"),
     aliases=("mlc-llm", "mlc_llm"),
     start="mlc_llm serve {model}",
     jsons={"MLC-LLM counts": counts},

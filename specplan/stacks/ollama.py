@@ -6,6 +6,7 @@ Source: ollama/ollama pull request 15980 (Modelfile DRAFT), issue 5800.
 from __future__ import annotations
 
 from ..errors import DoesNotFit
+from . import _chains_check
 from .capability import Capability, Export, Stack, Wanted
 
 _RECORD = Capability(
@@ -23,5 +24,11 @@ def export(wanted: Wanted, capability: Capability, version: str) -> Export:
 
 
 STACK = Stack(
-    name="ollama", title="Ollama", read="2026-09", capabilities=(_RECORD,), export=export, start="ollama run {model}"
+    name="ollama",
+    title="Ollama",
+    read="2026-09",
+    capabilities=(_RECORD,),
+    export=export,
+    check=_chains_check.nothing_to_set,
+    start="ollama run {model}",
 )

@@ -109,4 +109,5 @@ STACK = Stack(
     ),
     export=export,
     check=check,
+    signs=("Successors", "growmap", "roots", "branches"),
 )

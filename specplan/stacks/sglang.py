@@ -13,6 +13,7 @@ from typing import Any
 
 from ..errors import DoesNotFit, InputError
 from ..plan import Dynamic
+from . import _sglang_check
 from .capability import Capability, Export, Stack, Wanted
 from .prometheus import Page
 from .reading import (
@@ -452,6 +453,9 @@ STACK = Stack(
     read="0.5.23",
     capabilities=(_RECORD,),
     export=export,
+    check=_sglang_check.check,
+    shape=_sglang_check.shape,
+    signs=_sglang_check.SIGNS,
     start="python -m sglang.launch_server --model-path {model}",
     pages=(from_page,),
     lines={"SGLang log": Log},

@@ -6,6 +6,7 @@ Source: launcher/src/main.rs, router/src/server.rs.
 from __future__ import annotations
 
 from ..errors import InputError
+from . import _chains_check
 from .capability import Capability, Export, Stack, Wanted
 from .prometheus import Page
 from .reading import Asked, Reading
@@ -66,6 +67,8 @@ STACK = Stack(
     read="3.3",
     capabilities=(_RECORD,),
     export=export,
+    check=_chains_check.tgi,
+    shape=_chains_check.chain_of("speculate"),
     aliases=("text-generation-inference",),
     start="text-generation-launcher --model-id {model}",
     pages=(from_page,),

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from ..errors import DoesNotFit
+from . import _chains_check
 from .capability import Capability, Export, Stack, Wanted
 from .writing import draft_missing
 
@@ -64,5 +65,7 @@ STACK = Stack(
     read="5.24.0",
     capabilities=(_RECORD,),
     export=export,
+    check=_chains_check.transformers,
+    shape=_chains_check.chain_of("num_assistant_tokens", "prompt_lookup_num_tokens"),
     aliases=("hf", "huggingface", "hf-transformers"),
 )

@@ -52,13 +52,13 @@ def tree_of(content: bytes, *, where: str) -> TokenTree:
     (2, 1)
     """
     try:
-        return _tree_of_data(_data_of(content, where))
+        return _tree_of_data(data_of(content, where))
     except InputError as error:
         message = error.message if error.message.startswith(where) else f"{where}: {error.message}"
         raise InputError(message, hint=error.hint) from None
 
 
-def _data_of(content: bytes, where: str) -> Any:
+def data_of(content: bytes, where: str) -> Any:
     """The lists and mappings that the file holds."""
     if content.startswith(b"PK\x03\x04"):
         from .torch_file import read_tensors

@@ -9,7 +9,7 @@ from typing import Any
 
 from ..errors import DoesNotFit
 from ..plan import Dynamic
-from . import _trtllm_static
+from . import _trtllm_check, _trtllm_static
 from .capability import Capability, Export, Stack, Wanted
 from .prometheus import Page, positions
 from .reading import PRINTED, Asked, Reading, check_stated, number, objects_with, total
@@ -165,6 +165,9 @@ STACK = Stack(
     read="1.4",
     capabilities=(_DYNAMIC, _trtllm_static.STATIC),
     export=export,
+    check=_trtllm_check.check,
+    shape=_trtllm_check.shape,
+    signs=_trtllm_check.SIGNS,
     aliases=("tensorrt-llm", "tensorrt_llm"),
     start="trtllm-serve {model}",
     pages=(from_page,),

@@ -66,4 +66,5 @@ STACK = Stack(
     ),
     export=export,
     check=check,
+    signs=("Successors", "growmap", "roots", "branches"),
 )

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ..errors import DoesNotFit, InputError
-from . import _vllm_token_tree
+from . import _vllm_check, _vllm_token_tree
 from .capability import Capability, Export, Stack, Wanted
 from .prometheus import Page, read_counters
 from .reading import (
@@ -378,6 +378,9 @@ STACK = Stack(
     read="0.33.0",
     capabilities=(_SINCE_SCHEDULES, _CHAINS, _vllm_token_tree.TOKEN_TREE),
     export=export,
+    check=_vllm_check.check,
+    shape=_vllm_check.shape,
+    signs=_vllm_check.SIGNS,
     start="vllm serve {model}",
     pages=(from_page,),
     lines={"vLLM V1 log": V1Log, "vLLM V0 log": V0Log},
