@@ -19,6 +19,7 @@ __version__ = "0.1.0"
 
 if TYPE_CHECKING:
     from .acceptance import Chain, DepthTable, Independent, Mixture, Paths, Positional
+    from .by_k import ByK
     from .cost import Cost, Load, pass_cost
     from .curve import Curve, read_curve
     from .engines import Engine, engine_names, load_engine
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
 # public name -> module; imported when first used, so that `import specplan` costs nothing
 _PUBLIC = {
     **dict.fromkeys(("Independent", "Positional", "DepthTable", "Chain", "Paths", "Mixture"), "acceptance"),
+    "ByK": "by_k",
     **dict.fromkeys(("Cost", "Load", "pass_cost"), "cost"),
     **dict.fromkeys(("Curve", "read_curve"), "curve"),
     **dict.fromkeys(("SpecplanError", "InputError", "DoesNotFit", "EnvironmentProblem"), "errors"),

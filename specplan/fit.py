@@ -93,7 +93,7 @@ def extended(acceptance: Acceptance, depth: int) -> Acceptance:
     A rate for every position says nothing of later ones: its last rate is held. Other kinds are left as they are.
 
     >>> [round(a, 3) for a in extended(Chain.from_survival([0.77, 0.45, 0.24]), 5).alpha]
-    [0.77, 0.584, 0.533, 0.388, 0.318]
+    [0.77, 0.584, 0.533, 0.391, 0.313]
     """
     if not isinstance(acceptance, Chain) or acceptance.extends or len(acceptance.alpha) >= depth:
         return acceptance

@@ -182,9 +182,9 @@ def search_in(runnable: Runnable) -> Callable[[Acceptance, Limits, Costs | None]
 
     def search(acceptance: Acceptance, limits: Limits, costs: Costs | None) -> Best:
         within = runnable.within(limits)
-        if runnable.family == "dynamic":
+        if runnable.family == "dynamic" and acceptance.by_node:
             return best_dynamic(acceptance, within, costs, linear_pool=runnable.linear_pool)
-        if runnable.family == "uniform" and within.children != 1:
+        if runnable.family == "uniform" and within.children != 1 and acceptance.by_node:
             return best_uniform_tree(acceptance, within, costs)
         asked = _in_order(acceptance) if runnable.contiguous else acceptance
         return _deep_enough(best_tree(asked, within, costs), acceptance, costs, runnable.min_depth)

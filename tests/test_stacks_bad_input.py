@@ -210,9 +210,9 @@ def test_ten_thousand_lines_of_a_page_take_less_than_a_second():
 
     rows = [f'vllm:spec_decode_num_drafts_total{{engine="{i}"}} 100' for i in range(5000)]
     rows += [f'vllm:spec_decode_num_accepted_tokens_total{{engine="{i}"}} 165' for i in range(5000)]
-    started = time.perf_counter()
+    started = time.process_time()
     found = read_any("\n".join(rows), where="case")
-    assert time.perf_counter() - started < 1.0
+    assert time.process_time() - started < 1.0
     assert found.counts.rounds == 500_000
 
 
@@ -252,3 +252,27 @@ def test_the_wrong_file_altogether_is_refused_in_two_lines(refused, name):
 def test_a_table_with_a_misspelt_column_is_told_its_columns():
     with pytest.raises(InputError, match="columns are"):
         read_any("depth,rank,acepted,trial\n1,0,60,100", where="case")
+
+
+def test_blocks_of_a_long_log_cut_no_line_and_keep_the_numbers(tmp_path):
+    from specplan.stacks import detect
+
+    draw = random.Random(5)
+    lines = [
+        LINES_OF_ALL[0] if draw.random() < 0.01 else "INFO 200 OK " + "x" * draw.randrange(200) for _ in range(30_000)
+    ]
+    file = tmp_path / "long.log"
+    file.write_text("\n".join(lines))
+    assert file.stat().st_size > 2 * detect.BLOCK
+    found = detect.read_acceptance(str(file))
+    assert found.counts.rounds == 100 * lines.count(LINES_OF_ALL[0])
+    lines[29_000] = f"{V1}"
+    file.write_text("\n".join(lines))
+    with pytest.raises(InputError, match=r"long\.log:29001: the metrics line is cut short"):
+        detect.read_acceptance(str(file))
+    file.write_bytes("\n".join(lines[:28_000]).encode() + b"\nab\0c\n")
+    with pytest.raises(InputError, match=r"long\.log:28001: binary"):
+        detect.read_acceptance(str(file))
+    file.write_bytes(b"INFO\n" * 20_000 + b"x" * 3_000_000)
+    with pytest.raises(InputError, match=r"long\.log:20001: .*line of a megabyte"):
+        detect.read_acceptance(str(file))

@@ -128,6 +128,13 @@ def test_the_verbs_use_the_measured_lengths(specplan):
     assert late.code == 0
 
 
+@pytest.mark.parametrize("stack", ["vllm", "sglang", "trtllm", "llamacpp"])
+def test_inside_a_stack_a_measured_chain_is_taken(specplan, stack):
+    ran = specplan(f"plan {DEVICE} --acceptance {PROFILE} --stack {stack} --json")
+    assert ran.code == 0, ran.err
+    assert ran.json["recommended"]["nodes"] in (1, 2, 3)
+
+
 def test_a_length_that_was_not_measured_is_refused_on_the_command_line(refused):
     assert "a chain of 5 was not measured" in refused(f"tree --acceptance {PROFILE} --k 5")
     assert "a chain of 5 was not measured" in refused(f"advise {DEVICE} --acceptance {PROFILE} --k 5")

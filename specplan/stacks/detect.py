@@ -67,8 +67,8 @@ def json_readers() -> dict[str, Callable[[Any, Asked], Reading | None]]:
 LONGEST_LINE = 1_000_000
 # JSON, tables and torch files are held in memory; answers of a benchmark with their texts are the largest of them.
 LARGEST_FILE = 100_000_000
-# Lines between two words of how far it is.
-TOLD_EVERY = 10_000
+# Bytes of a log that are looked through at a time.
+BLOCK = 1 << 20
 _HEAD = 65_536
 # Colours of a terminal.
 _COLOUR = re.compile(r"\x1b\[[0-9;]*m")
@@ -117,10 +117,11 @@ def _read_text(text: str, asked: Asked, where: str) -> Acceptance:
     if _is_json(text):
         unwrap = wrapping(_first_line(text))
         if unwrap is not None:
-            return _read_lines(map(unwrap, text.splitlines()), asked, where, head="")
+            lines = ((at, unwrap(line)) for at, line in enumerate(text.splitlines(), 1))
+            return _read_lines(lines, asked, where, head="")
         return _read_json(text, asked, where)
     found = _document(text, asked, where)
-    return found if found is not None else _read_lines(text.splitlines(), asked, where, head=text[:_HEAD])
+    return found if found is not None else _read_lines(enumerate(text.splitlines(), 1), asked, where, head=text[:_HEAD])
 
 
 def _is_json(text: str) -> bool:
@@ -233,14 +234,14 @@ def _wrapped(line: str, key: str) -> str | None:
     return text.rstrip("\r\n") if isinstance(text, str) else None
 
 
-def _read_lines(lines: Iterable[str], asked: Asked, where: str, *, head: str) -> Acceptance:
-    """One pass over the lines; each goes to the readers whose mark it holds."""
+def _read_lines(lines: Iterable[tuple[int, str]], asked: Asked, where: str, *, head: str) -> Acceptance:
+    """One pass over numbered lines; each goes to the readers whose mark it holds."""
     if asked.shape is not None:
         raise InputError(f"{where}: --as says what bare numbers are", hint="a log or a page says itself: leave it out")
     readers = {name: make() for name, make in line_readers().items()}
     marks = [(mark, name, reader) for name, reader in readers.items() for mark in reader.marks]
     seen: dict[str, str] = {}
-    for at, line in enumerate(lines, 1):
+    for at, line in lines:
         if "\x1b" in line:
             line = _COLOUR.sub("", line)
         taken = None
@@ -315,13 +316,14 @@ def _read_stream(file: IO[bytes], asked: Asked, where: str, told: Callable[[int]
     start = head.decode("utf-8-sig", errors="replace")
     unwrap = wrapping(_first_line(start))
     if unwrap is not None:
-        return _read_lines(map(unwrap, _lines(head, file, where, told)), asked, where, head="")
+        lines = ((at, unwrap(line)) for at, line in _marked_lines(head, file, where, told))
+        return _read_lines(lines, asked, where, head="")
     if _is_json(start) or len(head) < _HEAD or _document_at(start):
         rest = file.read(LARGEST_FILE + 1)
         if len(head) + len(rest) > LARGEST_FILE:
             raise InputError(f"{where}: larger than 100 MB", hint="JSON and tables of that size are not read")
         return _read_text(_text(head + rest, where), asked, where)
-    return _read_lines(_lines(head, file, where, told), asked, where, head=start)
+    return _read_lines(_marked_lines(head, file, where, told), asked, where, head=start)
 
 
 def _document_at(start: str) -> bool:
@@ -340,23 +342,52 @@ def _text(data: bytes, where: str) -> str:
         return text
 
 
-def _lines(head: bytes, file: IO[bytes], where: str, told: Callable[[int], None] | None) -> Iterator[str]:
-    """Lines of what was read already and of the rest."""
-    *whole, partial = head.split(b"\n")
-    at = len(whole)
-    for line in whole:
-        yield line.decode("utf-8", errors="replace")
-    line = partial + file.readline(LONGEST_LINE)
-    done = len(head)
-    while line:
-        at += 1
-        done += len(line)
-        if told is not None and not at % TOLD_EVERY:
-            told(done)
-        if len(line) >= LONGEST_LINE or b"\0" in line:
+def _marked_lines(
+    head: bytes, file: IO[bytes], where: str, told: Callable[[int], None] | None
+) -> Iterator[tuple[int, str]]:
+    """The lines that hold a mark of any reader, with their numbers; of what was read already and of the rest.
+
+    Blocks without a mark are never taken apart, so that a long log costs little more than reading it.
+    """
+    marks = sorted({mark.encode() for make in line_readers().values() for mark in make().marks})
+    before = 0
+    for block, done, endless in _blocks(head, file):
+        if b"\0" in block or endless:
+            at = before + 1 + block.count(b"\n", 0, block.find(b"\0") if b"\0" in block else None)
             raise InputError(f"{where}:{at}: binary, or a line of a megabyte", hint="a log has lines of text")
-        yield line.decode("utf-8", errors="replace").rstrip("\r\n")
-        line = file.readline(LONGEST_LINE)
+        start, number = 0, before + 1
+        for first in _line_starts(block, marks):
+            number += block.count(b"\n", start, first)
+            start = first
+            end = block.find(b"\n", first)
+            line = block[first:] if end < 0 else block[first:end]
+            yield number, line.decode("utf-8", errors="replace").rstrip("\r")
+        before += block.count(b"\n")
+        if told is not None:
+            told(done)
+
+
+def _blocks(head: bytes, file: IO[bytes]) -> Iterator[tuple[bytes, int, bool]]:
+    """Whole lines, about a megabyte at a time; the bytes read so far; whether the last line is too long to be one."""
+    block, done = head, len(head)
+    while block:
+        rest = b"" if block.endswith(b"\n") else file.readline(LONGEST_LINE)
+        done += len(rest)
+        yield block + rest, done, len(rest) >= LONGEST_LINE
+        block = file.read(BLOCK)
+        done += len(block)
+
+
+def _line_starts(block: bytes, marks: Sequence[bytes]) -> list[int]:
+    """Where the lines begin that hold a mark, in order."""
+    found: set[int] = set()
+    for mark in marks:
+        at = block.find(mark)
+        while at >= 0:
+            found.add(block.rfind(b"\n", 0, at) + 1)
+            end = block.find(b"\n", at)
+            at = block.find(mark, end) if end >= 0 else -1
+    return sorted(found)
 
 
 def _torch(data: bytes, asked: Asked, where: str) -> Acceptance:

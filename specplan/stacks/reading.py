@@ -535,7 +535,7 @@ def by_context(requests: Iterable[tuple[float, float, float]]) -> tuple[dict[str
     Prompts are put together up to powers of two; one size is no table.
 
     >>> by_context([(100, 10, 20), (120, 10, 10), (5000, 4, 2)])
-    ({'prompt_tokens_to': 128, 'rounds': 20, 'tau': 2.5}, {'prompt_tokens_to': 8192, 'rounds': 4, 'tau': 1.5})
+    ({'prompt_tokens_to': 128, 'rounds': 20.0, 'tau': 2.5}, {'prompt_tokens_to': 8192, 'rounds': 4.0, 'tau': 1.5})
     """
     sums: dict[int, tuple[float, float]] = {}
     for prompt, rounds, accepted in requests:
