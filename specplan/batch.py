@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from .acceptance import Acceptance, as_acceptance
 from .errors import InputError
 from .optimize import best_trees
-from .plan import Plan
+from .plan import Plan, Shape
 from .tree import TokenTree
 
 
@@ -59,6 +59,38 @@ class Stretch:
     nodes: int
     depth: int
     speedup: float
+
+
+@dataclass(frozen=True, slots=True)
+class Joint:
+    """Batch and shape chosen together for the most tokens per second of all sequences."""
+
+    batch: int
+    nodes: int
+    depth: int
+    tokens_per_s: float
+    tokens_per_s_per_sequence: float
+
+
+def most_tokens(shapes: Mapping[int, Shape]) -> Joint | None:
+    """The batch whose recommended shape yields the most tokens per second; the smaller of two that yield the same.
+
+    shapes   by the batch sizes that were tried; the limits of the search hold for each
+    returns  None where times are no seconds
+
+    >>> from specplan.acceptance import Independent
+    >>> from specplan.plan import Costs, shape_of
+    >>> costs = [Costs([1.0 + 0.1 * batch], batch=batch) for batch in (1, 8)]
+    >>> plain = {c.batch: shape_of(TokenTree.empty(), Independent(0.5), c) for c in costs}
+    >>> most_tokens(plain).batch
+    8
+    """
+    known = {batch: shape for batch, shape in shapes.items() if shape.tokens_per_s is not None}
+    if not known:
+        return None
+    best = max(known, key=lambda batch: (known[batch].tokens_per_s or 0.0, -batch))
+    shape, rate = known[best], known[best].tokens_per_s or 0.0
+    return Joint(best, shape.nodes, shape.depth, rate, rate / best)
 
 
 def schedule(batches: Sequence[int], plan_at: Callable[[int], Plan]) -> list[Stretch]:

@@ -221,3 +221,18 @@ def test_a_pass_with_room_for_one_token_a_sequence_leaves_plain_decoding(specpla
     ran = specplan(f"{BATCHES} --batch 64 --pass-tokens 100").json
     assert ran["recommended"]["nodes"] == 0
     assert any("nothing can be drafted" in note for note in ran["notes"])
+
+
+def test_batch_and_shape_are_chosen_together_within_the_limits(specplan):
+    joint = specplan(f"{BATCHES} --batch 1..64 --pass-tokens 128").json["joint"]
+    assert joint["batch"] * (joint["nodes"] + 1) <= 128
+    assert joint["tokens_per_s_per_sequence"] == pytest.approx(joint["tokens_per_s"] / joint["batch"])
+    alone = specplan(f"{BATCHES} --batch {joint['batch']} --pass-tokens 128").json
+    assert alone["joint"] is None
+    assert alone["recommended"]["tokens_per_s"] == pytest.approx(joint["tokens_per_s"])
+
+
+def test_the_largest_batch_is_not_the_best_where_speculation_no_longer_fits_into_the_pass(specplan):
+    ran = specplan(f"{BATCHES} --batch 16..40 --pass-tokens 64").json
+    assert (ran["joint"]["batch"], ran["joint"]["nodes"]) == (32, 1)
+    assert ran["schedule"][-1]["nodes"] == 0

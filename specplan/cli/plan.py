@@ -52,7 +52,7 @@ def plan(
     asks how often a burst is in time, --price-per-hour 2 what a million tokens costs.
     --stack vllm plans what vLLM can run and prints its settings; with --batch 1..256 lengths by batch size.
     """
-    from ..batch import fewest_stretches, schedule
+    from ..batch import fewest_stretches, most_tokens, schedule
     from ..in_stack import plan_in_stack
     from ..plan import Costs, Limits, Plan, Shape, shape_of
     from ..plan import plan as make_plan
@@ -105,11 +105,12 @@ def plan(
         plans[batch] = found
         return found
 
-    stretches = None
+    stretches = joint = None
     if len(batches) > 1 and likely is not None:
         stretches = schedule(sorted(set(batches)), plan_of)
         if aim is not None and aim.capability.schedule is not None:
             stretches = fewest_stretches(sorted(set(batches)), plans, tie)
+        joint = most_tokens(by_batch)
         place.inputs["batch"] = batches
     if verify.verify_curve is None and answer.recommended is not None:
         scenes.say_of_attention(place, answer.recommended.width)
@@ -130,7 +131,7 @@ def plan(
             draft=draft.draft[0] if draft.draft else None,
             model=target.model,
         )
-    shown = plan_answer(place, answer, costs, limits, likely, stretches, extra, asked, given, keys)
+    shown = plan_answer(place, answer, costs, limits, likely, stretches, extra, asked, given, keys, joint)
 
     def sheet() -> Any:
         from ..render.figures.sheets import plan_sheet

@@ -7,7 +7,7 @@ from dataclasses import fields
 from typing import Any
 
 from ..acceptance_files import acceptance_document
-from ..batch import Stretch
+from ..batch import Joint, Stretch
 from ..drafters import bytes_ratio
 from ..memory import Memory
 from ..plan import Costs, Limits, Plan, Shape
@@ -39,16 +39,18 @@ def plan_answer(
     goals: Any,
     given: Shape | None = None,
     stack: Mapping[str, Any] | None = None,
+    joint: Joint | None = None,
 ) -> Answer:
     """Verdict first, then the shapes (`given`: one that was asked for), the round's time, the memory, and why.
 
+    joint   batch and shape together, where there are several batches
     stack   what the serving stack reads for the recommended shape, where the plan is for one
     """
     assumptions = [*place.assumptions, *cost_assumptions(costs)]
     if acceptance is not None:
         assumptions += acceptance_assumptions(acceptance)
     keys = plan_keys(place, answer, costs, acceptance) | NOTHING | goal_keys(goals)
-    keys |= {"schedule": stretches, "given": _tree_keys(given), "stack": stack}
+    keys |= {"schedule": stretches, "joint": joint, "given": _tree_keys(given), "stack": stack}
     if acceptance is not None and answer.best is not None:
         keys |= extra_keys(extra, acceptance, limits, costs, answer.best.shape, answer.best.tree)
     return answer_of(
@@ -63,7 +65,13 @@ def plan_answer(
             *goal_tables(goals),
             *extra_tables(keys),
         ],
-        why=[*_why(answer, costs), *stack_words(stack), *exactness_words(acceptance), *goal_words(goals)],
+        why=[
+            *_why(answer, costs),
+            *_joint_words(joint),
+            *stack_words(stack),
+            *exactness_words(acceptance),
+            *goal_words(goals),
+        ],
         assumptions=assumptions,
         notes=place.notes,
         warnings=place.warnings,
@@ -215,6 +223,15 @@ def _schedule_table(stretches: Sequence[Stretch] | None) -> Iterator[Table]:
         for s in stretches
     ]
     yield Table(("batch", "shape", "x plain at its first"), rows)
+
+
+def _joint_words(joint: Joint | None) -> Iterator[str]:
+    if joint is not None:
+        how = f"{plural(joint.nodes, 'drafted node')} a sequence" if joint.nodes else "plain decoding"
+        yield (
+            f"Most tokens/s of these batches: {joint.tokens_per_s:.0f} at batch {joint.batch} with {how}, "
+            f"{joint.tokens_per_s_per_sequence:.1f} a sequence."
+        )
 
 
 def _round_table(shape: Shape, costs: Costs) -> Table:

@@ -8,7 +8,7 @@ from typing_extensions import TypedDict
 
 from ..acceptance import Interval
 from ..advise import Trial
-from ..batch import Stretch
+from ..batch import Joint, Stretch
 from ..drift import Drift
 from ..explain import Ceiling, Moved
 from ..in_stack import Family
@@ -243,6 +243,7 @@ class PlanDocument(Common, ExtraKeys):
     draft: DraftKeys
     memory: MemoryKeys
     schedule: list[Stretch] | None
+    joint: Joint | None
     deadline: DeadlineKeys | None
     cost: Price | None
     stack: StackKeys | None
