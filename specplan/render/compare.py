@@ -29,6 +29,7 @@ UNPLANNED: dict[str, Any] = dict.fromkeys(
         "draft",
         "memory",
         "schedule",
+        "joint",
         "deadline",
         "cost",
         "stack",

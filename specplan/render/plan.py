@@ -129,6 +129,7 @@ def plan_keys(place: Any, answer: Plan, costs: Costs, acceptance: Any | None) ->
         },
         "memory": NO_MEMORY if answer.memory is None else answer.memory,
         "schedule": None,
+        "joint": None,
         "deadline": None,
         "cost": None,
         "stack": None,

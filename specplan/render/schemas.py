@@ -275,6 +275,7 @@ class MethodKeys(ExtraKeys):
     draft: DraftKeys | None
     memory: MemoryKeys | None
     schedule: None
+    joint: None
     deadline: None
     cost: None
     stack: StackKeys | None
