@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from .roofline import PassTime, PassTimer, Roofline, interval, pass_time, roofline
     from .simulate import simulate
     from .stacks.detect import read_acceptance
+    from .stacks.export import export
     from .stacks.tree_files import read_tree
     from .tail import Burst, cheapest_device, smallest_tree, tail
     from .tree import TokenTree
@@ -47,6 +48,7 @@ _PUBLIC = {
     **dict.fromkeys(("Engine", "engine_names", "load_engine"), "engines"),
     "read_tree": "stacks.tree_files",
     "read_acceptance": "stacks.detect",
+    "export": "stacks.export",
     **dict.fromkeys(("Hardware", "hardware_names", "load_hardware"), "hardware"),
     **dict.fromkeys(("ModelSpec", "load_model", "model_names"), "model"),
     **dict.fromkeys(("Frontier", "best_trees", "evaluate", "fastest_tree"), "optimize"),

@@ -25,6 +25,8 @@ VERBS = {
     "advise": "Speculation that is running: keep it, change its shape, or turn it off.",
     "acceptance": "Acceptance from logs, metrics, benchmark files, counts; what a rule makes of given distributions.",
     "simulate": "Monte Carlo of rounds beside the analytic tokens per round.",
+    "export": "A plan, a tree or lengths by batch size as a serving stack reads them.",
+    "stacks": "Serving stacks: what each can run, in which versions, and what it reads.",
     "hardware": "Device profiles: list, show, check.",
     "models": "Models: list, show.",
     "measure": "Measure on this device: acceptance, and predicted against measured.",

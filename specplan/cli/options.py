@@ -314,6 +314,33 @@ class Stack(Group):
     stack: Text = text(
         "--stack", "NAME[@VERSION]", "Only shapes that this stack runs, with its settings; specplan stacks lists them."
     )
+    lower: bool = flag("--lower", "With --from or --k: the best member of the stack's family instead of a refusal.")
+
+
+class Exported(Group):
+    """What is exported, and to where."""
+
+    panel = "Export"
+    to: Text = text("--to", "NAME[@VERSION]", "The serving stack; specplan stacks lists them.")
+    lower: bool = flag("--lower", "The best member of the stack's family instead of a refusal, with its loss.")
+    schedule: Text = text("--schedule", "A-B:K,..", "Lengths by batch size, such as 1-4:4,5-16:2,17-512:0.")
+    k: Text = text("--k", "K", "A chain of K; with --accept-length, its measured K.")
+    synthetic: bool = flag("--synthetic", "Also simulated acceptance, to check the cost half without a good draft.")
+    sweep: bool = flag("--sweep", "Instead the few settings around the plan that are worth measuring.")
+
+
+class Served(Group):
+    """How the stack is to be started."""
+
+    panel = "Server"
+    method: Text = text("--method", "NAME", "Way of drafting: chain (a draft model), eagle3, mtp, medusa, ngram, ...")
+    model: Text = text("--model", "NAME|PATH", "The target as the stack loads it.")
+    draft: Text = text("--draft", "NAME|PATH", "The draft as the stack loads it.")
+    max_batch: Text = text("--max-batch", "N", "Most requests that the server takes at a time.")
+    heads: Text = text("--heads", "N", "Heads that the draft has: levels at most.")
+    max_rank: Text = text("--max-rank", "N", "Most children of a node.")
+    exit_layer: Text = text("--exit-layer", "E", "layerskip: layers that draft.")
+    n_predict: Text = text("--n-predict", "N", "mtp: tokens that one pass of the checkpoint's own head predicts.")
 
 
 class Methods(Group):

@@ -71,7 +71,8 @@ def plan(
     aim = stack.aimed(serving)
     if aim is not None:
         aim.takes(name)
-    runnable = None if aim is None else aim.runnable(by_batch=len(batches) > 1)
+    drafts_by = name or ("chain" if draft.draft or draft.draft_params else None)
+    runnable = None if aim is None else aim.runnable(drafts_by, by_batch=len(batches) > 1)
     methods.rate_of_drafted(place, acceptance, wanted.stop)
     likely = methods.exits_or(wanted, chances.acceptance(acceptance, shape))
     tree = chances.given_tree(shape, acceptance)
@@ -108,7 +109,7 @@ def plan(
     stretches = joint = None
     if len(batches) > 1 and likely is not None:
         stretches = schedule(sorted(set(batches)), plan_of)
-        if aim is not None and aim.capability.schedule is not None:
+        if aim is not None and aim.capability.takes_schedules(drafts_by):
             stretches = fewest_stretches(sorted(set(batches)), plans, tie)
         joint = most_tokens(by_batch)
         place.inputs["batch"] = batches
@@ -127,7 +128,7 @@ def plan(
             answer.recommended,
             free=answer.best.shape,
             stretches=stretches,
-            method=name,
+            method=drafts_by,
             draft=draft.draft[0] if draft.draft else None,
             model=target.model,
         )

@@ -29,31 +29,11 @@ class Aim:
 
         known_method(self.name, self.capability, method)
 
-    def runnable(self, *, by_batch: bool = False) -> Any:
-        """What the stack runs, in the planner's words.
+    def runnable(self, method: str | None = None, *, by_batch: bool = False) -> Any:
+        """What the stack runs with a method, in the planner's words."""
+        from ..stacks.lowering import runnable
 
-        by_batch   True where one length by batch size is wanted: those are of chains
-        """
-        from ..in_stack import MOST_TOPK, Runnable
-
-        record = self.capability
-        family = record.planned or record.family
-        if by_batch and record.schedule is not None:
-            family = "chain"
-        widest = (record.max_topk or MOST_TOPK) if family == "dynamic" else _ranks(record.max_rank)
-        return Runnable(
-            family,
-            record.max_nodes,
-            record.max_depth,
-            record.min_depth,
-            widest,
-            linear_pool=record.pool == "linear",
-            contiguous=record.contiguous,
-        )
-
-
-def _ranks(max_rank: int | None) -> int | None:
-    return None if max_rank is None else max_rank + 1
+        return runnable(self.capability, method, by_batch=by_batch)
 
 
 def aimed(given: options.Stack) -> Aim | None:
@@ -93,7 +73,8 @@ def in_planned(
     from ..stacks.capability import Scheduled, Wanted
     from ..stacks.exporting import export_to
 
-    by_batch = stretches is not None and aim.capability.schedule is not None
+    method = method or ("chain" if draft is not None else None)
+    by_batch = stretches is not None and aim.capability.takes_schedules(method)
     schedule = tuple(Scheduled(s.batch_first, s.batch_last, s.nodes) for s in stretches or ()) if by_batch else ()
     if stretches is not None and not by_batch and len({s.nodes for s in stretches}) > 1:
         place.notes.append(f"{aim.name} has one shape for all batches: the settings are those of the first")
@@ -101,7 +82,7 @@ def in_planned(
         shape.tree,
         shape.dynamic,
         schedule,
-        method=method or ("chain" if draft is not None else None),
+        method=method,
         draft=hub_name(draft),
         model=hub_name(model),
         heads=heads,
@@ -150,23 +131,42 @@ def in_compared(
     return found
 
 
+def given_or_lowered(
+    aim: Aim, place: scenes.Scene, given: options.Stack, tree: Any, acceptance: Any, costs: Any
+) -> tuple[Any, Any]:
+    """(tree, settings of a dynamic one): the tree that was given, or with --lower the best that the stack runs."""
+    if tree is None or not given.lower:
+        return tree, None
+    from ..stacks.export import export
+
+    found = export(tree, to=f"{aim.stack.name}@{aim.version}", lower=True, acceptance=acceptance, costs=costs)
+    place.notes.extend(note for note in found.notes if note.startswith("in place of"))
+    return found.tree, found.dynamic
+
+
 def tree_in_stack(
     aim: Aim,
     place: scenes.Scene,
     acceptance: Any,
     limits: Any,
     costs: Any,
-    given: Any,
+    given: tuple[Any, Any],
     draft: options.Draft,
     model: str | None,
 ) -> tuple[Any, dict[str, Any]]:
     """(the best shape that the stack runs, None for a given tree; what the stack reads for it)."""
-    from ..in_stack import search_in
+    from ..in_stack import dynamic_shape, search_in
     from ..plan import best_tree, shape_of
 
-    best = None if given is not None else search_in(aim.runnable())(acceptance, limits, costs)
-    shape = shape_of(given, acceptance, costs) if best is None else best.shape
-    free = None if best is None else best_tree(acceptance, limits, costs).shape
+    best = free = None
+    tree, dynamic = given
+    if dynamic is not None:
+        shape = dynamic_shape(dynamic, acceptance, costs)
+    elif tree is not None:
+        shape = shape_of(tree, acceptance, costs)
+    else:
+        best = search_in(aim.runnable())(acceptance, limits, costs)
+        shape, free = best.shape, best_tree(acceptance, limits, costs).shape
     named = draft.draft[0] if draft.draft else None
     return best, in_planned(aim, place, shape, free=free, draft=named, model=model)
 
@@ -180,6 +180,8 @@ def loss(shape: Any, free: Any) -> float:
 
 def stack_keys(aim: Aim, found: Any, shape: Any, lost: float | None) -> dict[str, Any]:
     """What a stack reads, for a document."""
+    from ..render.export import as_text
+
     return {
         "name": aim.stack.name,
         "version": aim.version,
@@ -191,17 +193,8 @@ def stack_keys(aim: Aim, found: Any, shape: Any, lost: float | None) -> dict[str
         "loss": lost,
         "command": found.command,
         "environment": found.environment,
-        "files": {name: _text(content) for name, content in found.files.items()},
+        "files": {name: as_text(content) for name, content in found.files.items()},
     }
-
-
-def _text(content: str | bytes) -> str:
-    """A file's content as a document holds it: binary ones in base64."""
-    if isinstance(content, str):
-        return content
-    import base64
-
-    return base64.b64encode(content).decode("ascii")
 
 
 def hub_name(name: str | None) -> str | None:

@@ -58,7 +58,9 @@ def tree(
             chances.refuse_unknown_siblings(likely, limits if aim is None else aim.runnable().within(limits))
         best, keys = None, None
         if aim is not None:
-            best, keys = stack.tree_in_stack(aim, place, likely, limits, costs, given, draft, target.model)
+            chosen = stack.given_or_lowered(aim, place, serving, given, likely, costs)
+            given = chosen[0]
+            best, keys = stack.tree_in_stack(aim, place, likely, limits, costs, chosen, draft, target.model)
         extra = pricing.extra(place, more, draft, verify)
         answer = tree_answer(place, likely, limits, costs, given, mask=shown.mask, extra=extra, best=best, stack=keys)
     elif known or costs is None or limits is None:

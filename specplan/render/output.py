@@ -9,6 +9,7 @@ import dataclasses
 import json
 import math
 import os
+import shutil
 import sys
 import tempfile
 from collections.abc import Iterable, Mapping, Sequence
@@ -166,6 +167,34 @@ def _is_terminal() -> bool:
 def to_json(value: Mapping[str, Any]) -> str:
     """The document as text; non-finite numbers become null."""
     return json.dumps(plain(value), indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+
+
+def write_all(folder: str, files: Mapping[str, str | bytes]) -> None:
+    """Write the files into the folder, all of them or none; the folder is made where it is not there.
+
+    Raises  EnvironmentProblem with the system's reason.
+    """
+    target = Path(folder)
+    made = not target.exists()
+    try:
+        target.mkdir(exist_ok=True)
+        staged = Path(tempfile.mkdtemp(dir=target, prefix=".specplan."))
+    except OSError as error:
+        raise EnvironmentProblem(
+            f"{folder}: cannot write: {error.strerror}", hint="choose a folder whose parent exists and is writable"
+        ) from None
+    try:
+        for name, content in files.items():
+            write_whole(str(staged / name), content)
+        taken = next((name for name in files if (target / name).is_dir()), None)
+        if taken is not None:
+            raise EnvironmentProblem(f"{target / taken}: a folder has that name", hint="choose another folder")
+        for name in files:
+            os.replace(staged / name, target / name)
+    finally:
+        shutil.rmtree(staged, ignore_errors=True)
+        if made and not any(target.iterdir()):
+            target.rmdir()
 
 
 def write_whole(path: str, content: str | bytes) -> None:

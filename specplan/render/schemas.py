@@ -216,6 +216,99 @@ class StackKeys(TypedDict):
     files: dict[str, str]
 
 
+class StackName(TypedDict):
+    name: str
+    version: str
+    family: str
+
+
+class LengthKeys(TypedDict):
+    batch_first: int
+    batch_last: int
+    k: int
+
+
+class YieldKeys(TypedDict):
+    nodes: int
+    depth: int
+    accepted: float
+    tau: float
+    round_s: float | None
+    tokens_per_s: float | None
+    speedup: float | None
+
+
+class ExportDocument(Common):
+    """specplan.export/1: `settings` has the stack's own names with underscores, `files` name -> content (binary ones in
+    base64). `loss` is the share of tokens per second lost where another shape was put in its place, 0 for the shape
+    itself, null where no acceptance is known; `shape` is what is exported, `instead_of` what was given."""
+
+    stack: StackName
+    settings: dict[str, Any]
+    nodes: int
+    width: int
+    depth: int
+    loss: float | None
+    files: dict[str, str]
+    adaptive_config: dict[str, Any] | None
+    command: str
+    environment: dict[str, str]
+    schedule: list[LengthKeys] | None
+    dynamic: Dynamic | None
+    parents: list[int]
+    ranks: list[int]
+    paths: list[list[int]] | None
+    position_offsets: list[int]
+    mask: Mask | None
+    buffers: dict[str, Any] | None
+    shape: YieldKeys | None
+    instead_of: YieldKeys | None
+
+
+class RecordKeys(TypedDict):
+    """What a range of versions can run; null where no limit is known."""
+
+    family: str
+    methods: list[str]
+    settings: list[str]
+    source: str
+    since: str | None
+    until: str | None
+    root_counted: bool
+    min_depth: int
+    max_depth: int | None
+    max_nodes: int | None
+    max_rank: int | None
+    pool: str
+    max_topk: int | None
+    tree_methods: list[str] | None
+    schedule_methods: list[str] | None
+    contiguous: bool
+    expanding_first: bool
+    planned: str | None
+    order: str
+    schedule: str | None
+    synthetic: bool
+    cost: str
+    note: str
+
+
+class StackRecord(TypedDict):
+    name: str
+    title: str
+    read: str
+    aliases: list[str]
+    start: str
+    capabilities: list[RecordKeys]
+    reads: list[str]
+
+
+class StacksDocument(Common):
+    """specplan.stacks/1."""
+
+    stacks: list[StackRecord]
+
+
 class CostKeys(TypedDict):
     """Seconds (times a plain pass, if `relative`) of passes over 1, 2, ... tokens per sequence."""
 
@@ -514,6 +607,8 @@ DOCUMENTS: dict[str, Any] = {
     "plan": PlanDocument,
     "compare": CompareDocument,
     "simulate": SimulateDocument,
+    "export": ExportDocument,
+    "stacks": StacksDocument,
     "measure.device": MeasureDeviceDocument,
     "measure.curve": MeasureCurveDocument,
     "measure.link": MeasureLinkDocument,

@@ -35,6 +35,7 @@ class Capability:
     max_rank       largest child rank, from 0; None: no limit known
     pool           dynamic: nodes that topk k and depth d allow: square, k + (d-1) k^2, or linear, k d and at least d
     max_topk       dynamic: largest topk; None: no limit known
+    tree_methods, schedule_methods   methods that draft trees, that take lengths by batch size; None: all of them
     max_children   most children of a node, level by level, where levels differ; (): no such limit
     contiguous     whether the ranks below a parent have to be 0, 1, 2, ...
     expanding_first   whether, below a parent, children that have children have to come before those without
@@ -60,6 +61,8 @@ class Capability:
     max_rank: int | None = None
     pool: str = "square"
     max_topk: int | None = None
+    tree_methods: tuple[str, ...] | None = None
+    schedule_methods: tuple[str, ...] | None = None
     max_children: tuple[int, ...] = ()
     contiguous: bool = True
     expanding_first: bool = False
@@ -69,6 +72,16 @@ class Capability:
     synthetic: bool = False
     cost: str = ""
     note: str = ""
+
+    def draws_trees(self, method: str | None) -> bool:
+        """Whether a method drafts more than chains here; an unknown one may."""
+        return method is None or self.tree_methods is None or method in self.tree_methods
+
+    def takes_schedules(self, method: str | None) -> bool:
+        """Whether lengths by batch size can be set for a method; for an unknown one they may."""
+        if self.schedule is None:
+            return False
+        return method is None or self.schedule_methods is None or method in self.schedule_methods
 
 
 @dataclass(frozen=True)

@@ -14,25 +14,37 @@ from .limits import require_within
 DRAFT_MODEL = ("chain", "sequoia", "specinfer")
 
 
+_LOWER = "--lower takes the best that it runs, with its loss"
+
+
 def export_to(stack: Stack, capability: Capability, version: str, wanted: Wanted) -> Export:
     """What the stack reads for `wanted`.
 
     Raises  DoesNotFit, naming the constraint, for a shape, a method or a schedule that has no form in it.
+    """
+    fitted = fitting(stack, capability, version, wanted)
+    if not fitted.longest:
+        return Export({}, command=stack.serve(fitted.model), notes=("plain decoding: no speculative setting",))
+    return stack.export(fitted, capability, version)
+
+
+def fitting(stack: Stack, capability: Capability, version: str, wanted: Wanted) -> Wanted:
+    """`wanted` as the stack takes it: its way of drafting, one length or several, settings in place of a tree.
+
+    Raises  DoesNotFit, naming the constraint, as `export_to` does.
     """
     name = f"{stack.name} {version}"
     if capability.family == "none":
         raise DoesNotFit(f"{name}: {capability.note}", hint="specplan stacks lists what the others take")
     wanted = replace(wanted, method=known_method(name, capability, wanted.method))
     if wanted.schedule:
-        wanted = _scheduled(name, capability, wanted)
-    elif wanted.dynamic is not None:
-        wanted = _built_by_the_engine(name, capability, wanted)
-    elif wanted.tree.nodes:
+        return _scheduled(name, capability, wanted)
+    if wanted.dynamic is not None:
+        return _built_by_the_engine(name, capability, wanted)
+    if wanted.tree.nodes:
         require_within(name, wanted.tree, capability, heads=wanted.heads, max_rank=wanted.max_rank)
-        wanted = _as_settings(name, capability, wanted)
-    if not wanted.longest:
-        return Export({}, command=stack.serve(wanted.model), notes=("plain decoding: no speculative setting",))
-    return stack.export(wanted, capability, version)
+        return _as_settings(name, capability, wanted)
+    return wanted
 
 
 def known_method(name: str, capability: Capability, method: str | None) -> str | None:
@@ -47,17 +59,16 @@ def known_method(name: str, capability: Capability, method: str | None) -> str |
 def _scheduled(name: str, capability: Capability, wanted: Wanted) -> Wanted:
     """Lengths by batch size; one length is no schedule."""
     check_schedule(wanted.schedule)
-    if wanted.dynamic is not None and wanted.dynamic.topk > 1:
-        raise DoesNotFit(f"{name}: lengths by batch size are of chains, the shape has topk {wanted.dynamic.topk}")
     longest = max(entry.k for entry in wanted.schedule)
     if longest:
         require_within(name, TokenTree.chain(longest), capability, heads=wanted.heads)
     wanted = replace(wanted, tree=TokenTree.chain(longest), dynamic=None)
     if len({entry.k for entry in wanted.schedule}) == 1:
         return _as_settings(name, capability, replace(wanted, schedule=()))
-    if capability.schedule is None:
+    if not capability.takes_schedules(wanted.method):
         ks = ", ".join(str(entry.k) for entry in wanted.schedule)
-        raise DoesNotFit(f"{name} has one length for all batches, not {ks}", hint="--lower takes the first range's")
+        whose = f" of {wanted.method}" if capability.schedule is not None else ""
+        raise DoesNotFit(f"{name} has one length{whose} for all batches, not {ks}", hint="--lower takes the first one")
     return wanted
 
 
@@ -93,12 +104,15 @@ def _built_by_the_engine(name: str, capability: Capability, wanted: Wanted) -> W
         tree = TokenTree.chain(at.steps) if at.topk == 1 else wanted.tree
         require_within(name, tree, capability, heads=wanted.heads, max_rank=wanted.max_rank)
         return replace(wanted, tree=tree, dynamic=None)
-    if capability.max_depth is not None and at.steps > capability.max_depth:
-        raise DoesNotFit(f"{name}: {at.steps} steps; at most {capability.max_depth} can be run")
-    if capability.max_topk is not None and at.topk > capability.max_topk:
-        raise DoesNotFit(f"{name}: topk {at.topk}; at most {capability.max_topk} can be run")
-    if capability.max_nodes is not None and at.nodes > capability.max_nodes:
-        raise DoesNotFit(f"{name}: {at.nodes} nodes; at most {capability.max_nodes} can be run, the root not counted")
+    most_topk = capability.max_topk if capability.draws_trees(wanted.method) else 1
+    for what, given, limit in (
+        ("steps", at.steps, capability.max_depth),
+        ("topk", at.topk, most_topk),
+        ("nodes, the root not counted", at.nodes, capability.max_nodes),
+    ):
+        if limit is not None and given > limit:
+            whose = f" with {wanted.method}" if limit == 1 and most_topk == 1 else ""
+            raise DoesNotFit(f"{name}{whose}: {given} {what}; at most {limit} can be run", hint=_LOWER)
     most = pool_size(capability.pool, at)
     if at.nodes > most:
         how = "topk * steps" if capability.pool == "linear" else "topk + (steps - 1) topk^2"
@@ -107,7 +121,7 @@ def _built_by_the_engine(name: str, capability: Capability, wanted: Wanted) -> W
             hint="fewer nodes, or more steps or topk; --lower takes the best that fits",
         )
     if at.nodes < at.steps and capability.pool == "linear":
-        raise DoesNotFit(f"{name}: {at.nodes} nodes for {at.steps} steps; at least one node a step is needed")
+        raise DoesNotFit(f"{name}: {at.nodes} nodes for {at.steps} steps; at least one a step is needed", hint=_LOWER)
     return wanted
 
 

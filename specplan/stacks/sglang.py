@@ -30,7 +30,7 @@ from .reading import (
     requests_with,
     total,
 )
-from .writing import draft_missing, flags, merged, simulated_length
+from .writing import draft_missing, flags, longest_alone, merged, simulated_length
 
 _LENGTH = "the accept length includes the bonus token"
 
@@ -334,7 +334,9 @@ _RECORD = Capability(
     ),
     "srt/arg_groups/speculative_hook.py, srt/speculative/adaptive_spec_params.py @0.5.23",
     root_counted=True,
+    tree_methods=("chain", "eagle", "eagle3", "mtp", "ngram"),
     schedule="lower_keys",
+    schedule_methods=("eagle", "eagle3", "mtp"),
     synthetic=True,
     cost="topk above 1 draws the tree's mask on the device every round",
     note="lengths by batch size: topk 1 with EAGLE, EAGLE3 or NEXTN alone",
@@ -350,11 +352,11 @@ def export(wanted: Wanted, capability: Capability, version: str) -> Export:
     if wanted.draft is not None and wanted.method != "ngram":
         settings["speculative_draft_model_path"] = wanted.draft
     settings |= _numbers(at, wanted.method)
-    notes, files = _notes(at, wanted.method), {}
+    notes, files = [*_notes(at, wanted.method), *longest_alone(wanted)], {}
     if wanted.schedule:
         settings["speculative_adaptive"] = True
         settings["speculative_adaptive_config"] = "adaptive.json"
-        files["adaptive.json"] = json.dumps(adaptive_config(wanted), indent=2) + "\n"
+        files["adaptive.json"] = _a_tier_a_line(adaptive_config(wanted))
         notes += _adaptive_notes(wanted)
     if wanted.method == "dspark" and wanted.passes:
         settings["speculative_dspark_sps_table_path"] = "sps_table.json"
@@ -384,13 +386,13 @@ def _numbers(at: Dynamic, method: str | None) -> dict[str, int]:
     if method != "ngram":
         return numbers
     if at.topk > MOST_BRANCHES:
-        raise DoesNotFit(f"sglang: NGRAM searches at most {MOST_BRANCHES} branches, not {at.topk}")
+        raise DoesNotFit(
+            f"sglang: NGRAM searches at most {MOST_BRANCHES} branches, not {at.topk}", hint="a smaller topk"
+        )
     return {**numbers, "speculative_ngram_max_bfs_breadth": at.topk}
 
 
 def _notes(at: Dynamic, method: str | None) -> list[str]:
-    if at.topk > 1 and method in ("dflash", "dspark"):
-        raise DoesNotFit(f"sglang: {METHODS[method]} drafts chains, topk {at.topk} has no form in it")
     if at.topk == 1:
         return []
     backends = "flashinfer" if method == "ngram" else "flashinfer, fa3 or triton"
@@ -402,12 +404,11 @@ def _notes(at: Dynamic, method: str | None) -> list[str]:
 
 def adaptive_config(wanted: Wanted) -> dict[str, dict[str, list[int]]]:
     """Lengths by batch size: a key is the smallest batch of its range; one candidate is a fixed length."""
-    if wanted.method not in (None, "eagle", "eagle3", "mtp"):
-        raise DoesNotFit(
-            f"sglang: lengths by batch size are not for {METHODS[wanted.method]}",
-            hint="EAGLE, EAGLE3 and NEXTN have them",
-        )
     return {str(entry.first): {"candidate_steps": [entry.k]} for entry in merged(wanted.schedule)}
+
+
+def _a_tier_a_line(tiers: dict[str, Any]) -> str:
+    return "{\n" + ",\n".join(f"  {json.dumps(key)}: {json.dumps(tier)}" for key, tier in tiers.items()) + "\n}\n"
 
 
 def _adaptive_notes(wanted: Wanted) -> list[str]:

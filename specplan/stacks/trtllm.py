@@ -13,7 +13,7 @@ from . import _trtllm_check, _trtllm_static
 from .capability import Capability, Export, Stack, Wanted
 from .prometheus import Page, positions
 from .reading import PRINTED, Asked, Reading, check_stated, number, objects_with, total
-from .writing import draft_missing, merged, named, simulated_length
+from .writing import draft_missing, longest_alone, merged, named, simulated_length
 
 
 def iteration_stats(data: Any, asked: Asked) -> Reading | None:
@@ -75,8 +75,6 @@ METHODS = {
     "dflash": "DFlash",
     "dspark": "DSpark",
 }
-WITH_TREES = ("eagle", "eagle3", "mtp")
-
 _DYNAMIC = Capability(
     "dynamic",
     tuple(METHODS),
@@ -92,6 +90,7 @@ _DYNAMIC = Capability(
     "tensorrt_llm/llmapi/llm_args.py @1.4",
     since="1.4",
     pool="linear",
+    tree_methods=("eagle", "eagle3", "mtp"),
     schedule="upper_keys",
     synthetic=True,
     note="trees with Eagle3 and MTP; not with sliding windows, MLA or grammars (TensorRT-LLM#18892)",
@@ -109,12 +108,8 @@ def export(wanted: Wanted, capability: Capability, version: str) -> Export:
     settings["max_draft_len"] = at.steps
     if wanted.draft is not None and wanted.method != "ngram":
         settings["speculative_model"] = wanted.draft
-    notes: list[str] = []
+    notes = [*longest_alone(wanted)]
     if at.topk > 1:
-        if wanted.method not in (None, *WITH_TREES):
-            raise DoesNotFit(
-                f"trtllm {version}: {METHODS[wanted.method]} drafts chains, topk {at.topk} has no form in it"
-            )
         settings |= {
             "use_dynamic_tree": True,
             "dynamic_tree_max_topK": at.topk,

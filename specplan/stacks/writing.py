@@ -55,6 +55,13 @@ def simulated_length(wanted: Wanted) -> float:
     return round(1 + sum(simulated(wanted)), 4)
 
 
+def longest_alone(wanted: Wanted) -> tuple[str, ...]:
+    """What one simulated length means where lengths change with the batch."""
+    if not (wanted.synthetic and wanted.schedule):
+        return ()
+    return (f"simulated acceptance is that of the length {wanted.longest}: check the batches that draft as many",)
+
+
 def merged(schedule: Sequence[Scheduled], max_batch: int | None = None) -> tuple[Scheduled, ...]:
     """Neighbours of one length as one range; the last range reaches to `max_batch` at least.
 
