@@ -65,7 +65,6 @@ def compare(
     wanted = methods.asked(how, shape, of.heads, of.max_rank, every=True)
     names = wanted.names or METHODS
     aim = stack.aimed(serving)
-    runnable = None if aim is None else aim.runnable()
     if wanted.stop is not None and len(names) > 1:
         raise InputError("--drafted-per-round is of one method", hint="add that one --method, or use specplan plan")
     methods.rate_of_drafted(place, acceptance, wanted.stop)
@@ -95,6 +94,7 @@ def compare(
     def planned(name: str) -> Any:
         if aim is not None and name not in aim.capability.methods:
             raise Missing(f"{aim.name} does not draft by it")
+        runnable = None if aim is None else aim.runnable(name)
         likely = own.get(name, common)
         plan_of = methods.planner(place, costs, limits, builder, tie, merged=name in own, runnable=runnable)
         method, plan = plan_of(name, likely)

@@ -165,7 +165,8 @@ def tree_in_stack(
     elif tree is not None:
         shape = shape_of(tree, acceptance, costs)
     else:
-        best = search_in(aim.runnable())(acceptance, limits, costs)
+        drafts_by = "chain" if draft.draft or draft.draft_params else None
+        best = search_in(aim.runnable(drafts_by))(acceptance, limits, costs)
         shape, free = best.shape, best_tree(acceptance, limits, costs).shape
     named = draft.draft[0] if draft.draft else None
     return best, in_planned(aim, place, shape, free=free, draft=named, model=model)

@@ -42,6 +42,7 @@ def tree(
     likely = None if ps else chances.acceptance(acceptance, shape)
     known = bool(ps) or likely is not None
     aim = stack.aimed(serving)
+    drafts_by = "chain" if draft.draft or draft.draft_params else None
     if aim is not None and likely is None:
         raise InputError("--stack needs an acceptance to search with", hint="--p 0.6, --child-prob 0.6,0.2, ...")
     place = scenes.scene(device, target)
@@ -55,7 +56,7 @@ def tree(
         chances.warn_of_conditions(place, likely)
         likely = chances.as_deep_as(place, given, likely)
         if given is None:
-            chances.refuse_unknown_siblings(likely, limits if aim is None else aim.runnable().within(limits))
+            chances.refuse_unknown_siblings(likely, limits if aim is None else aim.runnable(drafts_by).within(limits))
         best, keys = None, None
         if aim is not None:
             chosen = stack.given_or_lowered(aim, place, serving, given, likely, costs)
