@@ -49,6 +49,41 @@ def target_bytes(model: ModelSpec, *, context: int, batch: int, tp: int, offload
     return resident_bytes(model, offload) / tp + batch * kv_per_device(model, context + 1, tp)
 
 
+@dataclass(frozen=True)
+class Footprint:
+    """Target and draft on one device; what their weights take is counted once.
+
+    weights, draft_weights   bytes on one device
+    """
+
+    target: ModelSpec
+    draft: Draft
+    tp: int
+    weights: float
+    draft_weights: float
+
+    @classmethod
+    def of(cls, target: ModelSpec, draft: Draft, *, tp: int, offload: str | None = None) -> Footprint:
+        extra = sum(model.weight_bytes / draft.tp for model in draft.resident)
+        return cls(target, draft, tp, resident_bytes(target, offload) / tp, extra)
+
+    def at(self, *, context: int, batch: int, nodes: int, device_bytes: float) -> Memory:
+        """With `nodes` drafted tokens for each of `batch` sequences.
+
+        A recurrent state is kept once for every drafted token, since a rejected one has to be undone
+        (vllm-project/vllm#54080).
+        """
+        target, tp = self.target, self.tp
+        before, after = (kv_per_device(target, length, tp) for length in (context + 1, context + 1 + nodes))
+        tree_kv = batch * (after - before) + batch * nodes * target.state_bytes / tp
+        draft_kv = sum(kv_per_device(model, context + 1 + nodes, self.draft.tp) for model in self.draft.resident)
+        extra = self.draft_weights + batch * draft_kv
+        sequence = kv_per_device(target, context, tp)
+        needed = self.weights + batch * before + tree_kv + extra
+        displaced = extra / sequence if sequence else None
+        return Memory(needed, device_bytes, needed <= device_bytes, displaced, tree_kv + extra)
+
+
 def memory(
     target: ModelSpec,
     draft: Draft,
@@ -60,17 +95,6 @@ def memory(
     device_bytes: float,
     offload: str | None = None,
 ) -> Memory:
-    """What target, draft and caches take on one device; activations and the runtime's reserve are left out.
-
-    A recurrent state is kept once for every drafted token, since a rejected one has to be undone
-    (vllm-project/vllm#54080).
-    """
-    plain = target_bytes(target, context=context, batch=batch, tp=tp, offload=offload)
-    tree_kv = batch * (kv_per_device(target, context + 1 + nodes, tp) - kv_per_device(target, context + 1, tp))
-    tree_kv += batch * nodes * target.state_bytes / tp
-    extra = 0.0
-    for model in draft.resident:
-        extra += model.weight_bytes / draft.tp + batch * kv_per_device(model, context + 1 + nodes, draft.tp)
-    sequence = kv_per_device(target, context, tp)
-    needed = plain + tree_kv + extra
-    return Memory(needed, device_bytes, needed <= device_bytes, extra / sequence if sequence else None, tree_kv + extra)
+    """What target, draft and caches take on one device; activations and the runtime's reserve are left out."""
+    footprint = Footprint.of(target, draft, tp=tp, offload=offload)
+    return footprint.at(context=context, batch=batch, nodes=nodes, device_bytes=device_bytes)

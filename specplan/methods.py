@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from .acceptance import Acceptance
 from .cost import Load
@@ -25,6 +25,7 @@ from .drafters import (
     EAGLE3_VOCAB,
     Draft,
     bytes_ratio,
+    draft_model,
     eagle3_fusion,
     eagle_head,
     first_layers,
@@ -108,6 +109,9 @@ class Setting:
     offload: str | None = None
     verify_s: Callable[[int], float] | None = None
 
+    keep: ClassVar[Callable[..., Any]] = staticmethod(cache)
+    """Keeps the times by width; `sweep` has settings of many loads at once, whose times are arrays."""
+
     def timer(self, model: ModelSpec, *, draft: bool = False, tp: int | None = None) -> Callable[[int], float]:
         """Seconds of a pass of `model` by width, at this batch and context.
 
@@ -116,8 +120,18 @@ class Setting:
         if self.hardware is None:
             raise Missing("needs a device", hint="add --gpu NAME, or give the draft's time: --draft-pass 0.5ms")
         offload = None if draft and model.layers <= 1 else self.offload
+        return self._passes(model, draft=draft, tp=tp or self.load.tp, offload=offload)
+
+    def draft(self, model: ModelSpec, tp: int) -> Draft:
+        """A draft model on the same device, at this batch and context."""
+        assert self.hardware is not None
+        at = {"batch": self.load.batch, "context": self.load.context, "tp": tp}
+        return draft_model(self.hardware, model, **at, time=self.time, engine=self.engine)
+
+    def _passes(self, model: ModelSpec, *, draft: bool, tp: int, offload: str | None) -> Callable[[int], float]:
+        assert self.hardware is not None
         passes = PassTimer(self.hardware, model, time=self.time, draft=draft, engine=self.engine, offload=offload)
-        load = self.load if tp is None else replace(self.load, tp=tp)
+        load = replace(self.load, tp=tp)
         return cache(lambda width: passes.seconds(replace(load, width=width)))
 
     def model(self) -> ModelSpec:
@@ -137,15 +151,20 @@ class Setting:
             return self.timer(both)
         if self.hardware is None:
             raise Missing("needs a device", hint="add --gpu NAME: the heads' time comes from its bandwidth")
-        alone, base = PassTimer(self.hardware, extra, time=self.time, engine=self.engine), self.verify_s
-        whole = base or self.timer(target)
+        whole, added = self.verify_s or self.timer(target), self._matrices(extra)
+        seconds: Callable[[int], float] = self.keep(lambda width: whole(width) + added(width))
+        return seconds
+
+    def _matrices(self, model: ModelSpec) -> Callable[[int], float]:
+        """Seconds of a model's matrices alone by width."""
+        assert self.hardware is not None
+        alone = PassTimer(self.hardware, model, time=self.time, engine=self.engine)
 
         def seconds(width: int) -> float:
             at = alone.at(replace(self.load, width=width))
-            added = at.pass_s if self.time == "ideal" else at.terms["head"] + at.terms["linear"]
-            return whole(width) + added
+            return at.pass_s if self.time == "ideal" else at.terms["head"] + at.terms["linear"]
 
-        return cache(seconds)
+        return seconds
 
 
 @dataclass(frozen=True)

@@ -65,6 +65,41 @@ def pass_times(
     return np.concatenate(pieces or [np.empty(0)]).reshape(arrays[0].shape)
 
 
+def matrix_times(
+    hardware: Hardware,
+    model: ModelSpec,
+    *,
+    width: ArrayLike,
+    batch: ArrayLike,
+    tp: int = 1,
+    time: str = "calibrated",
+    engine: Engine | None = None,
+) -> Floats:
+    """Seconds of a model's matrices alone, as `PassTimer` counts them, over arrays of loads."""
+    timer = _ArrayTimer(hardware, model, time=time, engine=engine)
+    widths, batches = np.broadcast_arrays(_whole("width", width), _whole("batch", batch))
+    loads: Any = _Loads(widths.astype(float), batches.astype(float), np.zeros(widths.shape), tp, 0.0)
+    found = np.maximum(*timer.datasheet(loads)) if time == "ideal" else timer.matrices(loads)
+    return np.broadcast_to(np.asarray(found, dtype=float), widths.shape)
+
+
+def crossover_widths(
+    hardware: Hardware, model: ModelSpec, *, batch: ArrayLike, context: ArrayLike, tp: int = 1
+) -> Floats:
+    """Tokens per sequence at which ideal compute catches up with the memory time of a width-1 pass, over arrays.
+
+    >>> from specplan import ModelSpec, load_hardware
+    >>> a100 = load_hardware("a100-80gb-sxm")
+    >>> [round(float(w), 1) for w in crossover_widths(a100, ModelSpec.from_params(13e9), batch=[1, 8], context=0)]
+    [153.0, 19.1]
+    """
+    timer = _ArrayTimer(hardware, model, time="ideal")
+    batches, contexts = np.broadcast_arrays(_whole("batch", batch), _whole("context", context))
+    loads: Any = _Loads(np.ones(batches.shape), batches.astype(float), contexts.astype(float), tp, 0.0)
+    memory, compute = timer.datasheet(loads)
+    return np.asarray(memory / (compute / loads.batch) / loads.batch, dtype=float)
+
+
 def _whole(name: str, value: ArrayLike) -> NDArray[np.int64]:
     """Whole numbers in the range that `Load` allows."""
     array = np.asarray(value)
@@ -118,13 +153,22 @@ class _ArrayTimer(PassTimer):
         """Seconds of the loads, one for each element."""
         loads: Any = _Loads(width.astype(float), batch.astype(float), context.astype(float), tp, overlap)
         if self.time == "ideal":
-            return self._datasheet(loads)
+            ideal: Floats = np.maximum(*self.datasheet(loads))
+            return ideal
         terms, _, _ = self._parts(loads)
         formula: Floats = np.broadcast_to(np.asarray(sum(terms.values()), dtype=float), width.shape)
         return self._with_curves(formula, width, batch, context, tp)
 
-    def _datasheet(self, loads: Any) -> Floats:
-        """The ideal time, from the bytes and FLOP that it counts; `pass_cost` itself takes numbers alone."""
+    def matrices(self, loads: Any) -> Any:
+        """Seconds of the matrices of a calibrated pass."""
+        terms, _, _ = self._parts(loads)
+        return terms["head"] + terms["linear"]
+
+    def datasheet(self, loads: Any) -> tuple[Any, Any]:
+        """(memory, compute) seconds of the ideal pass, from the bytes and FLOP that it counts.
+
+        `pass_cost` itself takes numbers alone.
+        """
         model = self.model
         memory = model.other_params * model.format_of("other").bytes_per_weight / self.bandwidth
         memory, compute = memory + model.state_bytes * loads.batch / loads.tp / self.bandwidth, 0.0
@@ -136,8 +180,7 @@ class _ArrayTimer(PassTimer):
             cost = attention_cost(group, model, loads)
             memory = memory + group.layers * cost.kv_bytes / self.bandwidth
             compute = compute + group.layers * cost.attention_flops / self.half_peak
-        found: Floats = np.maximum(memory, compute)
-        return found
+        return memory, compute
 
     def _with_curves(self, formula: Floats, width: Any, batch: Any, context: Any, tp: int) -> Floats:
         """Measured curves in place of the formula where the profile has one; NaN past their end."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, overload
@@ -411,8 +412,23 @@ def break_even(tree: TokenTree, costs: Costs, *, round_s: float | None = None) -
     at = evaluate(tree, Independent(0.5), **costs.arguments())
     took = at.round_s if round_s is None else round_s
     needed = took / costs.plain_s
-    p = _smallest(lambda q: costs.proposed * Independent(q).accepted(tree) + 1 >= needed)
+    accepted = _accepted_over_p(tree)
+    p = _smallest(lambda q: costs.proposed * accepted(q) + 1 >= needed)
     return BreakEven(needed, p, took, tree.nodes, tree.depth)
+
+
+def _accepted_over_p(tree: TokenTree) -> Callable[[float], float]:
+    """`Independent(p).accepted(tree)` as a function of p: nodes with as many levels and earlier siblings count alike.
+
+    >>> from specplan.tree import TokenTree
+    >>> round(_accepted_over_p(TokenTree.full(2, 3))(0.6), 3)
+    2.138
+    """
+    missed: list[int] = []
+    for parent, rank in zip(tree.parents, tree.ranks):
+        missed.append(rank + (missed[parent] if parent >= 0 else 0))
+    alike = Counter(zip(tree.position_offsets, missed))
+    return lambda p: math.fsum(count * p**depth * (1 - p) ** siblings for (depth, siblings), count in alike.items())
 
 
 def _smallest(holds: Callable[[float], bool], *, steps: int = 100) -> float | None:

@@ -42,6 +42,8 @@ CASES = [
     "tree --p 0.6 --budget 14 --families --explain",
     "tree --survival 0.8,0.6 --k 2 --explain",
     "simulate --p 0.6 --budget 14 --rounds 1000",
+    "sweep --gpu a100,rtx-4090 --model llama-3-70b --tp 4 --method chain,medusa --p 0.5,0.7 --pivot gpu,p,speedup",
+    "sweep --gpu a100 --params 13e9 --draft-pass 1ms",
     f"plan --accept-length 2.8 --k 5 {DEVICE} --batch 16 --context 4k",
 ]
 

@@ -29,7 +29,7 @@ ROOMS = (
     ("plan",),
     ("in_stack", "batch", "views", "explain", "tail", "price", "methods", "compare"),
     ("fit", "drift"),
-    ("advise",),
+    ("advise", "sweep"),
     ("stacks",),
     ("measure",),
     ("render",),

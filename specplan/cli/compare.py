@@ -88,7 +88,7 @@ def compare(
         max_children=limits.children,
         tie=tie,
     )
-    builder = methods.Builder(place, costs, draft, wanted, common, alone=len(names) == 1)
+    builder = methods.Builder.at(place, costs, draft, wanted, common, alone=len(names) == 1)
     place.inputs["draft"] = [given.name for given in builder.drafts]
 
     def planned(name: str) -> Any:

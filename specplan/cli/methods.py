@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 from .. import units
@@ -145,13 +146,29 @@ def rate_of_drafted(place: scenes.Scene, given: options.Acceptance, stop: tuple[
 
 
 class Builder:
-    """Builds methods for one place and its costs; drafts are read once.
+    """Builds methods for one setting; drafts are priced once.
 
-    alone   True where a draft time that was given is that of the one method asked for
+    drafts   prices the drafts that the options name
+    alone    True where a draft time that was given is that of the one method asked for
     """
 
     def __init__(
         self,
+        setting: Any,
+        draft: options.Draft,
+        asked: Asked,
+        acceptance: Any | None,
+        drafts: Callable[[], list[Any]],
+        *,
+        alone: bool = True,
+    ) -> None:
+        self.setting, self.options, self.asked, self.acceptance = setting, draft, asked, acceptance
+        self.alone = alone
+        self._price = drafts
+
+    @classmethod
+    def at(
+        cls,
         place: scenes.Scene,
         costs: Any,
         draft: options.Draft,
@@ -159,22 +176,20 @@ class Builder:
         acceptance: Any | None,
         *,
         alone: bool = True,
-    ) -> None:
+    ) -> Builder:
+        """For one place and its costs."""
         from ..methods import Setting
 
-        self.place, self.costs, self.options, self.asked, self.acceptance = place, costs, draft, asked, acceptance
-        self.alone = alone
         measured = None if costs.measured is None else lambda width: costs.verify_s[width - 1]
-        self.setting = Setting(
+        setting = Setting(
             place.hardware, place.model, place.load, place.time, place.engine, place.offload, verify_s=measured
         )
-        self._drafts: list[Any] | None = None
+        priced = lambda: pricing.drafts(place, draft, costs.plain_s)  # noqa: E731
+        return cls(setting, draft, asked, acceptance, priced, alone=alone)
 
-    @property
+    @cached_property
     def drafts(self) -> list[Any]:
-        if self._drafts is None:
-            self._drafts = pricing.drafts(self.place, self.options, self.costs.plain_s)
-        return self._drafts
+        return self._price()
 
     def one_draft(self) -> Any:
         if len(self.drafts) > 1:
@@ -406,7 +421,7 @@ def plan_at(
 
     name = only_one(asked)
     assert name is not None
-    builder = Builder(place, costs, draft, asked, acceptance)
+    builder = Builder.at(place, costs, draft, asked, acceptance)
     try:
         method, plan = planner(place, costs, limits, builder, tie, runnable=runnable)(name, acceptance)
     except Missing as lack:
@@ -443,7 +458,7 @@ def repricer(place: scenes.Scene, draft: options.Draft, asked: Asked, acceptance
     from ..compare import method_costs
 
     def priced(other: scenes.Scene, costs: Any) -> Any:
-        builder = Builder(other, costs, draft, asked, acceptance)
+        builder = Builder.at(other, costs, draft, asked, acceptance)
         return method_costs(costs, builder.build(name, exit_layer=place.inputs.get("exit_layer")))
 
     return priced

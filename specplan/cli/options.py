@@ -64,7 +64,13 @@ class Group:
 
     @classmethod
     def declared(cls) -> dict[str, Declared]:
-        return {name: value for name, value in vars(cls).items() if isinstance(value, Declared)}
+        known = {name: value for kind in reversed(cls.__mro__) for name, value in vars(kind).items()}
+        return {name: value for name, value in known.items() if isinstance(value, Declared)}
+
+    @classmethod
+    def with_defaults(cls, **given: Any) -> Any:
+        """The group with these values and the defaults of the others."""
+        return cls(**({name: option.default for name, option in cls.declared().items()} | given))
 
 
 class Device(Group):

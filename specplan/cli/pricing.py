@@ -53,7 +53,7 @@ def costs(
             )
         plain_s = table[0]
     proposed = _draft(place, draft, plain_s, relative=relative) if drafted else free_draft()
-    overhead_s = _overhead(place, draft, relative)
+    overhead_s = overhead(place, draft, relative=relative)
     if proposed.last is not None:
         table = table[: max(proposed.last, DEFAULT_NODES) + 1]
     table = _within_pass(place, table, verify.pass_tokens)
@@ -140,7 +140,8 @@ def _verify_curve(place: scenes.Scene, verify: options.Verify) -> Curve | None:
     return curve
 
 
-def _overhead(place: scenes.Scene, draft: options.Draft, relative: bool) -> float:
+def overhead(place: scenes.Scene, draft: options.Draft, *, relative: bool) -> float:
+    """Fixed seconds of a round: as given, or the profile's."""
     given = values.read("--overhead", draft.overhead, units.parse_time)
     if given is not None:
         if given < 0:
@@ -150,10 +151,10 @@ def _overhead(place: scenes.Scene, draft: options.Draft, relative: bool) -> floa
         return given
     if place.hardware is None or place.time == "ideal" or relative:
         return 0.0
-    overhead = place.hardware.overhead_or_default()
-    text = f"overhead {units.show_time(overhead.per_round)} a round (acceptance, cache, host)"
-    place.assumptions.append((text, overhead.source.partition(": ")[0]))
-    return float(overhead.per_round)
+    known = place.hardware.overhead_or_default()
+    text = f"overhead {units.show_time(known.per_round)} a round (acceptance, cache, host)"
+    place.assumptions.append((text, known.source.partition(": ")[0]))
+    return float(known.per_round)
 
 
 def _draft(place: scenes.Scene, given: options.Draft, plain_s: float, *, relative: bool = False) -> Any:

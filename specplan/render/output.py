@@ -12,10 +12,11 @@ import os
 import shutil
 import sys
 import tempfile
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from ..errors import EnvironmentProblem, InputError
 
@@ -202,6 +203,16 @@ def write_whole(path: str, content: str | bytes) -> None:
 
     Raises  EnvironmentProblem with the system's reason.
     """
+    with whole_file(path) as file:
+        file.write(content.encode() if isinstance(content, str) else content)
+
+
+@contextmanager
+def whole_file(path: str) -> Iterator[BinaryIO]:
+    """A file that appears whole when the block ends, or not at all.
+
+    Raises  EnvironmentProblem with the system's reason.
+    """
     target = Path(path)
     try:
         handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
@@ -211,11 +222,13 @@ def write_whole(path: str, content: str | bytes) -> None:
         ) from None
     try:
         with os.fdopen(handle, "wb") as file:
-            file.write(content.encode() if isinstance(content, str) else content)
+            yield file
         os.chmod(temporary, 0o666 & ~_umask())
         os.replace(temporary, target)
-    except OSError as error:
+    except BaseException as error:
         os.unlink(temporary)
+        if not isinstance(error, OSError):
+            raise
         raise EnvironmentProblem(
             f"{path}: cannot write: {error.strerror}", hint="choose a file name in a writable folder"
         ) from None

@@ -17,6 +17,7 @@ from ..plan import BreakEven, DraftTime, Dynamic, Verdict
 from ..price import Price
 from ..roofline import Roofline
 from ..simulate import Simulated
+from .sweep import Pivot
 
 Mask = list[list[int]]
 
@@ -599,6 +600,29 @@ class HardwareImportDocument(Common):
     profile: str | None
 
 
+class SweptMethod(TypedDict):
+    method: str
+    draft: str | None
+    points: int
+    paying: int
+    best: dict[str, Any] | None
+
+
+class SweepDocument(Common):
+    """specplan.sweep/1: `rows` is filled where no file has them, `best` and `rows` by the names in `columns`."""
+
+    points: int
+    planned: int
+    paying: int
+    best: dict[str, Any] | None
+    by_method: list[SweptMethod]
+    reasons: dict[str, int]
+    file: str | None
+    columns: list[str]
+    rows: list[dict[str, Any]] | None
+    pivot: Pivot | None
+
+
 DOCUMENTS: dict[str, Any] = {
     "advise": AdviseDocument,
     "acceptance": AcceptanceDocument,
@@ -613,6 +637,7 @@ DOCUMENTS: dict[str, Any] = {
     "measure.curve": MeasureCurveDocument,
     "measure.link": MeasureLinkDocument,
     "hardware.import": HardwareImportDocument,
+    "sweep": SweepDocument,
 }
 
 

@@ -13,10 +13,12 @@ from ...roofline import Roofline, rooflines
 from ...tree import TokenTree
 from ...views import positions, rank_rows, rate_grid
 from ..output import Answer
+from ..sweep import Pivot
 from .batch import draw_batch
 from .heat import draw_heat, draw_lengths
 from .methods import draw_break_even, draw_methods, methods_inches
 from .over_p import draw_over_p
+from .pivot import draw_pivot
 from .positions import draw_positions, draw_ranks
 from .roofline import draw_roofline
 from .sheet import Panel, Sheet
@@ -150,6 +152,12 @@ def acceptance_sheet(answer: Answer, acceptance: Any) -> Sheet:
 
 
 # ---- panels that several verbs show
+
+
+def sweep_sheet(answer: Answer, pivot: Pivot) -> Sheet:
+    """A heat map of the pivot."""
+    inches = min(12.0, max(3.2, 1.4 + 0.3 * min(len(pivot.row_values), 40)))
+    return Sheet(answer.verdict, [Panel(partial(draw_pivot, pivot=pivot), inches=inches)])
 
 
 def _tree_panel(tree: TokenTree, acceptance: Any, *, name: str | None = None) -> Panel:
