@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 from pathlib import Path
 
@@ -11,13 +12,16 @@ import pytest
 pytest.importorskip("torch")
 
 import numpy as np
+import torch
 
 from specplan.errors import InputError
 from specplan.hardware import check_hardware, load_hardware, profile_text
 from specplan.measure import width_curve
-from specplan.measure.clocks import Budget
+from specplan.measure.clocks import Budget, Timer
 from specplan.measure.curve_fit import Timed, error_on_other_depths, fit_curve
 from specplan.measure.decoder import DecoderConfig
+from specplan.measure.nvml import Library, Watch
+from specplan.measure.readings import Place
 from specplan.measure.width_curve import Load, depth_that_fits, line_shares
 from specplan.model import load_model
 from specplan.render.schemas import json_schema
@@ -278,6 +282,45 @@ def test_interrupted_it_keeps_the_finished_curves_beside_and_leaves_the_profile(
 )
 def test_what_cannot_be_timed_is_refused_before_timing(refused, small, more, part):
     assert part in refused(run(small, *more))
+
+
+class GpuLike(Place):
+    """This CPU, treated as a GPU: what is done there, without the speed."""
+
+    @property
+    def is_cuda(self):
+        return True
+
+
+def test_on_a_gpu_each_pass_is_a_graph_and_eager_with_its_energy(monkeypatch, tmp_path):
+    captured, watched = [], []
+
+    def capture(run, device, *, pool=None):
+        captured.append(run)
+        return run
+
+    @contextlib.contextmanager
+    def watching(library, handle):
+        watched.append(handle)
+        yield Watch(joules=8.0, seconds=1.0)
+
+    monkeypatch.setattr(width_curve, "captured", capture)
+    monkeypatch.setattr(width_curve, "watching", watching)
+    monkeypatch.setattr(torch.cuda, "graph_pool_handle", lambda: (0, 1))
+    monkeypatch.setattr(torch.cuda, "mem_get_info", lambda device: (1 << 30, 1 << 30))
+    monkeypatch.setattr(width_curve, "QUICK", Budget(warm_calls=1, warm_s=0.0, least=3, most=3, seconds=0.01))
+    cpu = torch.device("cpu")
+    place = GpuLike(cpu, Timer(cpu), Library(why_not="test"), "handle", "NVIDIA Test", "gpu", {"power_w": 100.0})
+    model_file = tmp_path / "config.json"
+    model_file.write_text(json.dumps(CONFIG))
+    model = load_model(str(model_file), dtype="fp32")
+    loads = [Load(2, 16)]
+    tables = list(width_curve.tables_of(place, model, "fp32", loads, (1, 4), quick=True, tell=lambda share, what: None))
+    assert [table.mode for table in tables] == ["graph", "eager"]
+    assert len(captured) == 2 + 3  # two widths of the model, three of the narrow one
+    assert set(watched) == {"handle"}
+    for table in tables:
+        assert all(0 < row.joules <= 2.0 for row in table.rows)
 
 
 def test_a_profile_of_another_device_is_noted(specplan, small):

@@ -146,7 +146,12 @@ def test_the_datasheet_stays_and_shares_stand_beside_it():
     assert entry.memory == pytest.approx(1.7 / 2.039, rel=1e-3)
     assert entry.compute == pytest.approx(250 / 312, rel=1e-3)
     assert (entry.latency, entry.exponent) == (5e-6, 2.5)
+    assert profile.efficiency["w4a16"] == a100.efficiency["w4a16"]
+    assert profile.efficiency["fp16"].memory == entry.memory
     assert profile.overhead.per_layer == pytest.approx(60e-6 - 4 * 5e-6 - 9e-6)
+    assert profile.overhead.per_expert_layer == a100.overhead.per_expert_layer
+    assert profile.source_of("overhead.per_layer").startswith("measured in a test")
+    assert profile.source_of("overhead.per_expert_layer").startswith("a layer of experts")
     assert draft.warnings == ()
     assert {one.what: round(one.share, 2) for one in draft.compared} == {
         "memory bandwidth": 0.83,

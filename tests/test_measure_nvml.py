@@ -159,6 +159,43 @@ def test_a_device_is_found_by_the_uuid_that_torch_writes(asked):
     assert asked(f"{A100}/{H100}", code.replace("bbbb", "0000")) is None
 
 
+AS_TORCH_SEES_IT = """
+import types, torch
+from specplan.measure import place
+props = types.SimpleNamespace(
+    name="NVIDIA H100 80GB HBM3", uuid=UUID, L2_cache_size=50 << 20, multi_processor_count=132, major=9, minor=0
+)
+torch.cuda.set_device = lambda device: None
+torch.cuda.get_device_properties = lambda device: props
+torch.cuda.mem_get_info = lambda device: (80 << 30, 85 << 30)
+empty = torch.empty
+torch.empty = lambda *shape, device=None, **more: empty(1, **more)
+found = place.place_of(torch.device("cuda", 0), visible=LISTED)
+base, reason = place.datasheet(found, None)
+print(json.dumps([found.values, found.missing, found.kind, base.name]))
+"""
+
+
+@pytest.mark.parametrize(
+    ("uuid", "listed"),
+    [("'bbbb2222-0000-0000-0000-000000000000'", "None"), ("''", "'GPU-bbbb2222-0000-0000-0000-000000000000'")],
+)
+def test_the_first_device_of_torch_is_described_by_its_own_entry_not_by_nvmls_first(asked, uuid, listed):
+    code = AS_TORCH_SEES_IT.replace("UUID", uuid).replace("LISTED", listed)
+    values, missing, kind, base = asked(f"{A100}/{H100}", code)
+    assert (values["power_limit_w"], kind, base, missing) == (700, "gpu", "h100-sxm", {})
+    assert values["datasheet_bandwidth"] == pytest.approx(3352.32e9)
+
+
+def test_a_device_whose_memory_nvml_does_not_tell_has_it_from_torch(asked):
+    code = AS_TORCH_SEES_IT.replace("UUID", "'cccc3333-0000-0000-0000-000000000000'").replace("LISTED", "None")
+    values, missing, _, _ = asked(GB10, code)
+    assert values["memory_bytes"] == 85 << 30
+    assert "datasheet_bandwidth" not in values
+    assert "bus_bits" in missing
+    assert "memory_bytes" not in missing
+
+
 WATCH = """
 import time
 with watching(library, library.handles()[0], every_s=0.01) as watch:

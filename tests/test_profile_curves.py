@@ -8,7 +8,7 @@ import pytest
 
 from specplan.cost import Load
 from specplan.errors import InputError
-from specplan.hardware import load_hardware
+from specplan.hardware import Curve, Point, load_hardware
 from specplan.model import ModelSpec
 from specplan.pass_grid import pass_times
 from specplan.roofline import PassTimer, rooflines
@@ -85,3 +85,16 @@ def test_what_cannot_change_measured_times_is_a_warning(specplan, profile):
     assert len([text for text in ran["warnings"] if text.startswith(("--engine", "--set"))]) == 2
     assert ran["calibrated"]["pass_s"] == 0.010
     assert ran["ideal"]["pass_s"] == pytest.approx(0.26)
+
+
+def test_of_two_modes_the_engines_own_is_taken():
+    graph, eager = (
+        Curve(dtype="bf16", params=13e9, mode=mode, points=(Point(width=1, ms=ms), Point(width=8, ms=2 * ms)))
+        for mode, ms in (("graph", 10.0), ("eager", 30.0))
+    )
+    device = load_hardware("a100-80gb-sxm").model_copy(update={"curves": (eager, graph)})
+    model = ModelSpec.from_params(13e9, dtype="bf16")
+    seconds = {
+        name: PassTimer(device, model, engine=name).at(Load(1)).pass_s for name in (None, "vllm", "transformers")
+    }
+    assert seconds == {None: 0.010, "vllm": 0.010, "transformers": 0.030}

@@ -14,6 +14,7 @@ import random
 import time
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, TypeVar
 
 import torch
@@ -221,9 +222,10 @@ def _event() -> Any:
     return torch.cuda.Event(enable_timing=True)  # type: ignore[no-untyped-call]
 
 
-def captured(run: Run, device: torch.device) -> Run:
-    """The call as one CUDA graph: warmed up on a side stream, recorded, replayed. Its tensors must stay where they are.
+def captured(run: Run, device: torch.device, *, pool: Any = None) -> Run:
+    """The call as one CUDA graph: warmed up on a side stream, recorded, replayed.
 
+    pool    memory that several graphs share, which are then replayed one at a time and whose results nobody reads
     Raises  RuntimeError where something in it cannot be recorded.
     """
     side = torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
@@ -234,11 +236,23 @@ def captured(run: Run, device: torch.device) -> Run:
     torch.cuda.current_stream(device).wait_stream(side)
     graph = torch.cuda.CUDAGraph()
     # Other threads, such as NCCL's watchdog, may go on calling CUDA meanwhile.
-    with torch.cuda.graph(graph, capture_error_mode="thread_local"):
-        out = run()
+    with torch.cuda.graph(graph, pool=pool, capture_error_mode="thread_local"):
+        run()
+    return partial(_replay, graph, run)
 
-    def replay() -> object:
-        graph.replay()
-        return run, out  # what the graph reads and writes must live as long as it
 
-    return replay
+def _replay(graph: torch.cuda.CUDAGraph, run: Run) -> None:
+    """The graph reads the tensors that `run` holds, so they have to live as long as it."""
+    graph.replay()
+
+
+def out_of_memory(error: BaseException) -> bool:
+    """Whether an allocation failed; a CPU's allocator and an interrupted capture have no error of their own for it.
+
+    >>> out_of_memory(MemoryError()), out_of_memory(RuntimeError("DefaultCPUAllocator: can't allocate memory"))
+    (True, True)
+    """
+    if isinstance(error, (MemoryError, torch.cuda.OutOfMemoryError)):
+        return True
+    said = isinstance(error, RuntimeError) and ("allocate memory" in str(error) or "out of memory" in str(error))
+    return said or (error.__context__ is not None and out_of_memory(error.__context__))

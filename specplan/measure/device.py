@@ -11,7 +11,7 @@ import torch
 
 from ..errors import EnvironmentProblem, InputError, did_you_mean
 from .bandwidth import cache_reading, copy_and_read, streaming
-from .clocks import QUICK, THOROUGH, Budget, Tell
+from .clocks import QUICK, THOROUGH, Budget, Tell, out_of_memory
 from .matmul import GPU_PRECISIONS, peaks, precisions
 from .nvml import watching
 from .overhead import fixed_times
@@ -21,10 +21,11 @@ Source = Callable[..., Iterator[Reading]]
 
 
 def streamed_dtypes(place: Place, asked: Sequence[str]) -> tuple[str, ...]:
-    """The dtypes whose weights are streamed: what was asked for, else what models are served in."""
-    return tuple(name for name in asked if name in ("fp32", "fp16", "bf16")) or (
-        ("bf16",) if place.is_cuda else ("fp32", "bf16")
-    )
+    """The dtypes whose weights are streamed: of those asked for, else what models are served in here."""
+    stored = [name for name in precisions(place) if name in ("fp32", "fp16", "bf16")]
+    chosen = [name for name in asked if name in stored]
+    served = stored[-1:] if place.is_cuda else stored
+    return tuple(chosen or served)
 
 
 def read_dtypes(text: str | None) -> tuple[str, ...]:
@@ -54,10 +55,11 @@ def readings(place: Place, *, dtypes: Sequence[str] = (), quick: bool = False, t
         try:
             with watching(place.library, place.handle) as watch:
                 taken = list(source(tell=partial(_within, tell, what, done, len(steps))))
-        except torch.cuda.OutOfMemoryError:
-            raise EnvironmentProblem(
-                f"{place.name}: out of memory while measuring {what}", hint="end other programs on it, or use --quick"
-            ) from None
+        except (RuntimeError, MemoryError) as error:
+            if not out_of_memory(error):
+                raise
+            hint = "end other programs on it, or use --quick"
+            raise EnvironmentProblem(f"{place.name}: out of memory while measuring {what}", hint=hint) from None
         for reading in taken:
             yield _flagged(reading, watch.slowdowns)
         if place.is_cuda:

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from .bandwidth import DTYPES
-from .clocks import Budget, Run, time_all
+from .clocks import Budget, Run, out_of_memory, time_all
 from .nvml import watching
 from .readings import Place, Reading, rate
 
@@ -16,9 +16,18 @@ GPU_PRECISIONS = ("fp32", "tf32", "fp16", "bf16", "fp8")
 CPU_PRECISIONS = ("fp32", "bf16")
 
 
+SINCE = {"tf32": (8, 0), "bf16": (8, 0), "fp8": (8, 9)}
+"""NVIDIA's compute capability from which a precision has units of its own; torch emulates some of them before."""
+
+
 def precisions(place: Place) -> tuple[str, ...]:
     """What is worth trying on this device."""
-    return GPU_PRECISIONS if place.is_cuda else CPU_PRECISIONS
+    if not place.is_cuda:
+        return CPU_PRECISIONS
+    if torch.version.cuda is None:
+        return GPU_PRECISIONS
+    own = torch.cuda.get_device_capability(place.device)
+    return tuple(name for name in GPU_PRECISIONS if own >= SINCE.get(name, (0, 0)))
 
 
 def peaks(place: Place, name: str, budget: Budget, *, quick: bool, tell: Callable[[float], None]) -> Iterator[Reading]:
@@ -26,9 +35,9 @@ def peaks(place: Place, name: str, budget: Budget, *, quick: bool, tell: Callabl
     few, many = ((8192,), (4096, 8192, 16384)) if place.is_cuda else ((1024,), (1024, 2048))
     try:
         yield peak(place, name, few if quick else many, budget, tell=tell)
-    except torch.cuda.OutOfMemoryError:
-        raise
     except (RuntimeError, AttributeError, NotImplementedError) as error:
+        if out_of_memory(error):
+            raise
         place.missing[f"{name} products"] = str(error).splitlines()[0][:200]
 
 

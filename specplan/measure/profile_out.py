@@ -29,6 +29,9 @@ FLOP_PER_CLOCK = {"8.0": 2048, "9.0": 4096, "10.0": 8192}
 
 Source  A100 312 TFLOP/s of 108 at 1410 MHz; H100 989 of 132 at 1830; B200 2250 of 148 at 1850: NVIDIA datasheets."""
 
+STAND_IN = {"fp16": "bf16", "bf16": "fp16", "tf32": "fp32"}
+"""Whose weights were streamed, where a precision's own were not: they have as many bytes."""
+
 MATRICES_PER_LAYER = 4
 """Products of one layer that the roofline counts: queries, keys and values; output; gate and up; down."""
 
@@ -74,6 +77,12 @@ class _Making:
         parts = [f"{one.quantity}: {one.at}, {one.samples} samples" for one in taken if one is not None]
         return f"as title; {'; '.join(parts)}"
 
+    def keep(self, section: str) -> None:
+        """Take over what the datasheet's profile says of the sources of a section."""
+        if self.base is not None:
+            own = {key: text for key, text in self.base.sources.items() if key.split(".")[0] == section}
+            self.sources.update(own)
+
 
 def profile_of(place: Place, readings: Sequence[Reading], base: Hardware | None, *, name: str, origin: str) -> Draft:
     """The profile of a device.
@@ -86,8 +95,7 @@ def profile_of(place: Place, readings: Sequence[Reading], base: Hardware | None,
     making.sources["title"] = origin
     memory, compute = _memory(making), _compute(making)
     efficiency = _efficiency(making, memory, compute)
-    if base is not None:
-        making.sources.update({key: text for key, text in base.sources.items() if key.split(".")[0] == "link"})
+    making.keep("link")
     hardware = Hardware(
         name=name,
         title=f"{base.title or base.name if base else place.name}, measured",
@@ -156,9 +164,7 @@ def _compute(making: _Making) -> Compute:
     reached = {one.dtype: one for one in making.readings if one.quantity == "matmul"}
     if making.base is not None:
         stated = making.base.compute.peaks()
-        making.sources["compute"] = making.base.source_of("compute")
-        said = {key: text for key, text in making.base.sources.items() if key.startswith("compute.")}
-        making.sources.update(said)
+        making.keep("compute")
     else:
         stated = _peaks_by_clock(place)
         said = dict.fromkeys(stated, "multiprocessors x clock x FLOP a clock, as the driver has them")
@@ -193,17 +199,19 @@ def _peaks_by_clock(place: Place) -> dict[str, float]:
 
 
 def _efficiency(making: _Making, memory: Memory, compute: Compute) -> dict[str, EfficiencyEntry]:
-    found: dict[str, EfficiencyEntry] = {}
+    found = dict(making.base.efficiency) if making.base else {}
+    making.keep("efficiency")
     peaks = compute.peaks()
     for name in peaks:
         product = the(making.readings, "matmul", dtype=name)
-        stream = the(making.readings, "stream", dtype=name)
+        stored = next((one for one in (name, STAND_IN.get(name)) if the(making.readings, "stream", dtype=one)), name)
+        stream = the(making.readings, "stream", dtype=stored)
         values: dict[str, Any] = {}
         if product is not None:
             values["compute"] = _share(product.value / peaks[name])
         if stream is not None:
-            latency = the(making.readings, "latency", dtype=name)
-            exponent = the(making.readings, "exponent", dtype=name)
+            latency = the(making.readings, "latency", dtype=stored)
+            exponent = the(making.readings, "exponent", dtype=stored)
             values["memory"] = _share(stream.value / memory.bandwidth)
             # What the kind's default would add beside: these kernels were measured without.
             values |= {"tile": 1, "latency_per_input": 0.0, "steps": {}}
@@ -228,23 +236,29 @@ def _round(value: float) -> float:
 
 def _attention(making: _Making, memory: Memory) -> Attention:
     floor, cache = the(making.readings, "attention"), the(making.readings, "cache")
+    known = making.base.attention if making.base else Attention()
+    making.keep("attention")
     if floor is None or cache is None:
-        return Attention()
-    making.sources["attention"] = making.measured(floor, cache)
-    return Attention(floor=_round(floor.value), memory=_share(cache.value / memory.bandwidth))
+        return known
+    reached = {"floor": _round(floor.value), "memory": _share(cache.value / memory.bandwidth)}
+    making.sources.update(dict.fromkeys((f"attention.{key}" for key in reached), making.measured(floor, cache)))
+    return known.model_copy(update=reached)
 
 
 def _overhead(making: _Making, efficiency: dict[str, EfficiencyEntry]) -> Overhead:
     """A layer's time less its products' and its attention's own; what a pass has beside its layers."""
     layer = the(making.readings, "layer", mode=making.place.mode)
     rest = the(making.readings, "pass", mode=making.place.mode)
+    known = making.base.overhead if making.base else Overhead()
+    making.keep("overhead")
     if layer is None or rest is None:
-        return Overhead()
+        return known
     floor = the(making.readings, "attention")
     own = efficiency.get(layer.dtype)
     counted = MATRICES_PER_LAYER * ((own.latency if own else None) or 0.0) + (floor.value if floor else 0.0)
-    making.sources["overhead"] = making.measured(layer, rest)
-    return Overhead(per_layer=_round(max(0.0, layer.value - counted)), per_pass=_round(rest.value))
+    fixed = {"per_layer": _round(max(0.0, layer.value - counted)), "per_pass": _round(rest.value)}
+    making.sources.update(dict.fromkeys((f"overhead.{key}" for key in fixed), making.measured(layer, rest)))
+    return known.model_copy(update=fixed)
 
 
 def _cache(making: _Making) -> Cache:

@@ -18,16 +18,16 @@ import torch
 
 from ..errors import EnvironmentProblem, InputError
 from ..model import ModelSpec
-from .bandwidth import DTYPES
-from .clocks import Budget, Run, Tell, Timing, captured, time_all
+from .bandwidth import DTYPES, PAST_CACHE
+from .clocks import Budget, Run, Tell, Timing, captured, out_of_memory, time_all
 from .curve_fit import CurveFit, Timed, error_on_other_depths, fit_curve
-from .decoder import Decoder, DecoderConfig, causal_mask, random_weights
+from .decoder import Decoder, DecoderConfig, KVCache, causal_mask, random_weights
 from .nvml import watching
 from .overhead import NARROW
 from .place import free_memory
 from .readings import Place
 
-THOROUGH = Budget(least=9, most=200, seconds=60.0)
+THOROUGH = Budget(warm_s=0.1, least=9, most=200, seconds=60.0)
 QUICK = Budget(warm_calls=1, warm_s=0.05, least=3, most=30, seconds=8.0)
 
 WIDTHS = (1, 2, 3, 4, 5, 6, 8, 9, 12, 16, 17, 24, 32, 33, 48, 64, 65, 96, 128, 129, 192, 256)
@@ -173,18 +173,20 @@ def tables_of(
     config = DecoderConfig.from_model(model)
     kind = DTYPES[dtype]
     deepest = max(depths) if depths else _fitting(place, config, loads, max(widths), kind.itemsize)
-    decoder, deepest = _built(place, model, config, kind, deepest)
+    decoder = _built(place, model, config, kind, deepest)
     for index, load in enumerate(loads):
         share = partial(_share_of, tell, f"{model.name} batch {load.batch} context {load.context}", index, len(loads))
         while True:
-            chosen = depths_of(config, deepest, quick=quick, asked=depths)
+            chosen = depths_of(config, len(decoder.layers), quick=quick, asked=depths)
             try:
                 yield from _load_tables(place, model, decoder, load, widths, chosen, config.layers, dtype, quick, share)
                 break
-            except (torch.cuda.OutOfMemoryError, MemoryError):
-                deepest = _shallower(place, model, deepest, depths)
-                decoder = decoder.with_layers(range(deepest))
-                _release(place)
+            except (RuntimeError, MemoryError) as error:
+                if not out_of_memory(error):
+                    raise
+            # Here the failed run's tensors are gone.
+            decoder = decoder.with_layers(range(_fewer(place, model, len(decoder.layers), depths)))
+            _release(place)
 
 
 def _share_of(tell: Tell, what: str, index: int, count: int, share: float) -> None:
@@ -196,25 +198,24 @@ def _fitting(place: Place, config: DecoderConfig, loads: Sequence[Load], widest:
     return config.layers if free is None else depth_that_fits(config, loads, widest, itemsize, free)
 
 
-def _built(place: Place, model: ModelSpec, config: DecoderConfig, kind: torch.dtype, depth: int) -> tuple[Decoder, int]:
-    """Random weights of as many layers as the memory takes, and how many."""
+def _built(place: Place, model: ModelSpec, config: DecoderConfig, kind: torch.dtype, depth: int) -> Decoder:
+    """Random weights of `depth` layers, or of as many as the memory takes."""
     while depth >= min(2, config.layers):
         try:
-            return random_weights(config, dtype=kind, device=place.device, layers=depth), depth
-        except (torch.cuda.OutOfMemoryError, MemoryError):
-            depth //= 2
-            _release(place)
-        except RuntimeError as error:  # torch's CPU allocator has no error of its own
-            if "allocate" not in str(error):
+            return random_weights(config, dtype=kind, device=place.device, layers=depth)
+        except (RuntimeError, MemoryError) as error:
+            if not out_of_memory(error):
                 raise
-            depth //= 2
+        depth //= 2
+        _release(place)
     raise _too_large(place, model)
 
 
-def _shallower(place: Place, model: ModelSpec, deepest: int, asked: Sequence[int]) -> int:
-    if asked or deepest < 4:
+def _fewer(place: Place, model: ModelSpec, layers: int, asked: Sequence[int]) -> int:
+    """Half the layers; two are needed for a line."""
+    if asked or layers < 4:
         raise _too_large(place, model)
-    return deepest // 2
+    return layers // 2
 
 
 def _too_large(place: Place, model: ModelSpec) -> EnvironmentProblem:
@@ -243,18 +244,23 @@ def _load_tables(
 ) -> Iterator[Table]:
     """The tables of one load, graph before eager."""
     budget = QUICK if quick else THOROUGH
-    passes: dict[tuple[int, int], Run] = {}
-    for depth in depths:
-        passes |= {
-            (depth, width): run for width, run in pass_runs(decoder.with_layers(range(depth)), load, widths).items()
-        }
+    cache = decoder.new_cache(load.context + max(widths), batch=load.batch)
     narrow = random_weights(NARROW, dtype=decoder.dtype, device=place.device, layers=NARROW_LAYERS)
     few = [width for width in NARROW_WIDTHS if width <= max(widths)]
-    passes |= {(0, width): run for width, run in pass_runs(narrow, load, few).items()}
+    shallower = {depth: decoder.with_layers(range(depth)) for depth in depths}
+    passes = {
+        (depth, width): run
+        for depth, part in shallower.items()
+        for width, run in pass_runs(part, cache.first_layers(depth), load, widths).items()
+    }
+    narrow_cache = narrow.new_cache(cache.max_length, batch=load.batch)
+    passes |= {(0, width): run for width, run in pass_runs(narrow, narrow_cache, load, few).items()}
+    # Fewer layers than the model has must not be found in the cache, which holds no such share of the model.
+    least = min(part.config.weights for part in shallower.values()) * decoder.dtype.itemsize
+    cold = place.is_cuda and least < PAST_CACHE * place.cache_bytes
     for mode in ("graph", "eager") if place.is_cuda else ("eager",):
         graph = mode == "graph"
-        runs = {key: captured(run, place.device) for key, run in passes.items()} if graph else passes
-        cold = decoder.config.weights * decoder.dtype.itemsize < 8 * place.cache_bytes and place.is_cuda
+        runs = _graphs(passes, place) if graph else passes
         taken = time_all(runs, place.timer, budget, cold=cold, queued=graph, tell=tell)
         joules = _energies(place, runs, depths, widths, quick=quick)
         own = {key: run for key, run in runs.items() if key[0] == layers}
@@ -286,9 +292,14 @@ def _load_tables(
         )
 
 
-def pass_runs(decoder: Decoder, load: Load, widths: Sequence[int]) -> dict[int, Run]:
-    """A verification pass of each width over one cache of random values."""
-    cache = decoder.new_cache(load.context + max(widths), batch=load.batch)
+def _graphs(passes: Mapping[tuple[int, int], Run], place: Place) -> dict[tuple[int, int], Run]:
+    """Each pass as a graph; all of them work in the same memory."""
+    pool = torch.cuda.graph_pool_handle()
+    return {key: captured(run, place.device, pool=pool) for key, run in passes.items()}
+
+
+def pass_runs(decoder: Decoder, cache: KVCache, load: Load, widths: Sequence[int]) -> dict[int, Run]:
+    """A verification pass of each width over one cache, which is filled with random values."""
     cache.buffer.normal_()
 
     def run_of(width: int) -> Run:
