@@ -96,6 +96,7 @@ def test_measuring_again_keeps_the_curves_of_the_same_device(specplan, tiny, tmp
 def test_what_cannot_be_measured_is_said_before_measuring(refused, monkeypatch, tmp_path):
     assert "not a device" in refused("measure device --device gpu")
     assert "not measured here" in refused("measure device --dtype bf15")
+    assert "it has fp32, fp16, bf16" in refused("measure device --device cpu --dtype fp8")
     assert "a profile is a .yaml file" in refused("measure device --out x.json")
     assert "cannot be written" in refused("measure device --out /no/such/folder/x.yaml", 4)
     if not torch.cuda.is_available():

@@ -49,9 +49,9 @@ def curve(of: Curves, measuring: Measuring, output: Output) -> None:
         for table in _tables(place, models, of, widths, measuring.quick):
             tables.append(table)
     except KeyboardInterrupt:
-        if of.profile is not None and tables:
-            answer = curve_answer(place, tables, [], inputs=inputs, written=None, complete=False, notes=notes)
-            incomplete(of.profile, answer)
+        if of.profile is not None:
+            kept: dict[str, Any] = {"inputs": inputs, "written": None, "complete": False, "notes": notes}
+            incomplete(of.profile, curve_answer(place, tables, [], **kept) if tables else None)
         raise
     if hardware is not None and of.profile is not None:
         _write(of.profile, hardware, tables, models, origin(place))

@@ -75,8 +75,8 @@ def _measure(
         answer = device_answer(
             place, taken, inputs=inputs, made=None, datasheet=datasheet, written=None, complete=False, notes=notes
         )
-        if out is not None and taken:
-            incomplete(out, answer)
+        if out is not None:
+            incomplete(out, answer if taken else None)
         raise
     made = profile_of(place, taken, base, name=profile_name(out or place.name), origin=origin(place))
     hardware = made.hardware

@@ -30,12 +30,14 @@ def check_profile_path(option: str, path: str) -> None:
 
 
 def incomplete(path: str, answer: Any) -> None:
-    """Keep what was measured beside the profile, which is left as it was."""
+    """Keep what was measured beside the profile, which is left as it was; None: nothing was yet."""
     from ..render.output import to_json, write_whole
 
     kept = f"{os.path.splitext(path)[0]}.incomplete.json"
-    write_whole(kept, to_json(answer.document))
-    sys.stderr.write(f"interrupted: what was measured is in {kept}; {path} was left as it was\n")
+    if answer is not None:
+        write_whole(kept, to_json(answer.document))
+    what = "nothing was measured yet" if answer is None else f"what was measured is in {kept}"
+    sys.stderr.write(f"interrupted: {what}; {path} was left as it was\n")
 
 
 def origin(place: Any) -> str:

@@ -12,7 +12,7 @@ import torch
 from ..errors import EnvironmentProblem, InputError, did_you_mean
 from .bandwidth import cache_reading, copy_and_read, streaming
 from .clocks import QUICK, THOROUGH, Budget, Tell, out_of_memory
-from .matmul import GPU_PRECISIONS, peaks, precisions
+from .matmul import PRECISIONS, peaks, precisions
 from .nvml import watching
 from .overhead import fixed_times
 from .readings import Place, Reading
@@ -22,10 +22,10 @@ Source = Callable[..., Iterator[Reading]]
 
 def streamed_dtypes(place: Place, asked: Sequence[str]) -> tuple[str, ...]:
     """The dtypes whose weights are streamed: of those asked for, else what models are served in here."""
-    stored = [name for name in precisions(place) if name in ("fp32", "fp16", "bf16")]
-    chosen = [name for name in asked if name in stored]
-    served = stored[-1:] if place.is_cuda else stored
-    return tuple(chosen or served)
+    stored = tuple(name for name in precisions(place, asked) if name in ("fp32", "fp16", "bf16"))
+    if not stored:
+        stored = tuple(name for name in precisions(place) if name in ("fp32", "fp16", "bf16"))
+    return stored[-1:] if place.is_cuda and not asked else stored
 
 
 def read_dtypes(text: str | None) -> tuple[str, ...]:
@@ -35,9 +35,9 @@ def read_dtypes(text: str | None) -> tuple[str, ...]:
     """
     names = tuple(part.strip().casefold() for part in (text or "").split(",") if part.strip())
     for name in names:
-        if name not in GPU_PRECISIONS:
-            known = ", ".join(GPU_PRECISIONS)
-            hint = did_you_mean(name, GPU_PRECISIONS, otherwise=f"known: {known}")
+        if name not in PRECISIONS:
+            known = ", ".join(PRECISIONS)
+            hint = did_you_mean(name, PRECISIONS, otherwise=f"known: {known}")
             raise InputError(f"--dtype {name[:40]!r} is not measured here", hint=hint)
     return names
 
@@ -82,8 +82,7 @@ def _steps(place: Place, asked: Sequence[str], budget: Budget, quick: bool) -> I
     yield "copy and read", partial(copy_and_read, place, **how)
     for name in streamed:
         yield f"{name} weights", partial(streaming, place, name, **how)
-    for name in precisions(place):
-        if not asked or name in asked:
-            yield f"{name} products", partial(peaks, place, name, **how)
+    for name in precisions(place, asked):
+        yield f"{name} products", partial(peaks, place, name, **how)
     yield "attention", partial(cache_reading, place, streamed[-1], **how)
     yield "overheads", partial(fixed_times, place, streamed[-1], budget=budget)

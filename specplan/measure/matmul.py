@@ -7,27 +7,34 @@ from collections.abc import Callable, Iterator, Sequence
 import torch
 from torch import Tensor
 
+from ..errors import InputError
 from .bandwidth import DTYPES
 from .clocks import Budget, Run, out_of_memory, time_all
 from .nvml import watching
 from .readings import Place, Reading, rate
 
-GPU_PRECISIONS = ("fp32", "tf32", "fp16", "bf16", "fp8")
-CPU_PRECISIONS = ("fp32", "bf16")
-
+PRECISIONS = ("fp32", "tf32", "fp16", "bf16", "fp8")
+CPU_PRECISIONS = ("fp32", "fp16", "bf16")
 
 SINCE = {"tf32": (8, 0), "bf16": (8, 0), "fp8": (8, 9)}
 """NVIDIA's compute capability from which a precision has units of its own; torch emulates some of them before."""
 
 
-def precisions(place: Place) -> tuple[str, ...]:
-    """What is worth trying on this device."""
-    if not place.is_cuda:
-        return CPU_PRECISIONS
-    if torch.version.cuda is None:
-        return GPU_PRECISIONS
-    own = torch.cuda.get_device_capability(place.device)
-    return tuple(name for name in GPU_PRECISIONS if own >= SINCE.get(name, (0, 0)))
+def precisions(place: Place, asked: Sequence[str] = ()) -> tuple[str, ...]:
+    """What to multiply in: what was asked for, else all that is worth trying on this device.
+
+    Raises  InputError where the device has none of those asked for.
+    """
+    possible: tuple[str, ...] = PRECISIONS if place.is_cuda else CPU_PRECISIONS
+    if place.is_cuda and torch.version.cuda is not None:
+        own = torch.cuda.get_device_capability(place.device)
+        possible = tuple(name for name in PRECISIONS if own >= SINCE.get(name, (0, 0)))
+    if not asked:
+        return tuple(name for name in possible if place.is_cuda or name != "fp16")  # few CPUs have fp16 arithmetic
+    chosen = tuple(name for name in possible if name in asked)
+    if not chosen:
+        raise InputError(f"--dtype {','.join(asked)}: not on {place.name}", hint=f"it has {', '.join(possible)}")
+    return chosen
 
 
 def peaks(place: Place, name: str, budget: Budget, *, quick: bool, tell: Callable[[float], None]) -> Iterator[Reading]:
