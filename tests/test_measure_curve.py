@@ -314,8 +314,8 @@ def test_on_a_gpu_each_pass_is_a_graph_and_eager_with_its_energy(monkeypatch, tm
     model_file = tmp_path / "config.json"
     model_file.write_text(json.dumps(CONFIG))
     model = load_model(str(model_file), dtype="fp32")
-    loads = [Load(2, 16)]
-    tables = list(width_curve.tables_of(place, model, "fp32", loads, (1, 4), quick=True, tell=lambda share, what: None))
+    task = width_curve.Task(place, model, "fp32", (1, 4), quick=True)
+    tables = list(width_curve.tables_of(task, [Load(2, 16)], tell=lambda share, what: None))
     assert [table.mode for table in tables] == ["graph", "eager"]
     assert len(captured) == 2 + 3  # two widths of the model, three of the narrow one
     assert set(watched) == {"handle"}

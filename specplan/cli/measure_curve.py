@@ -107,7 +107,7 @@ def _contexts(text: str) -> list[int]:
 
 
 def _tables(place: Any, models: Sequence[Any], of: Curves, widths: Sequence[int], quick: bool) -> Iterator[Any]:
-    from ..measure.width_curve import Load, tables_of
+    from ..measure.width_curve import Load, Task, tables_of
 
     loads = [Load(batch, context) for batch in _counts("--batch", of.batch) for context in _contexts(of.context)]
     depths = _counts("--depths", of.depths)
@@ -121,7 +121,7 @@ def _tables(place: Any, models: Sequence[Any], of: Curves, widths: Sequence[int]
             raise InputError(f"--depths {of.depths}: {model.name} has {model.layers} layers", hint="give fewer layers")
         if len(chosen) == 1 and chosen[0] != model.layers:
             raise InputError(f"--depths {of.depths}: one depth alone is no line", hint="--depths 2,8")
-        yield from tables_of(place, model, of.dtype, loads, widths, depths=chosen, quick=quick, tell=tell)
+        yield from tables_of(Task(place, model, of.dtype, widths, quick), loads, depths=chosen, tell=tell)
 
 
 def _anchors(hardware: Any, of: Curves, place: Any) -> tuple[dict[str, float], list[str]]:

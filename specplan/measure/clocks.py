@@ -24,6 +24,16 @@ Key = TypeVar("Key", bound=Hashable)
 Tell = Callable[[float, str], None]
 """Told the share of the work that is done, and what is being timed."""
 
+
+def part_of(tell: Tell, what: str, index: int, count: int) -> Callable[[float], None]:
+    """Tells the share of the whole when told that of the `index`-th of `count` parts.
+
+    >>> part_of(lambda share, what: print(share, what), "copy", 1, 4)(0.5)
+    0.375 copy
+    """
+    return lambda share: tell((index + share) / count, what)
+
+
 SETTLED = 0.03
 """Sampling ends when the 20th to 80th percentile spans less than this share of the median."""
 

@@ -11,7 +11,7 @@ import torch
 
 from ..errors import EnvironmentProblem, InputError, did_you_mean
 from .bandwidth import cache_reading, copy_and_read, streaming
-from .clocks import QUICK, THOROUGH, Budget, Tell, out_of_memory
+from .clocks import QUICK, THOROUGH, Budget, Tell, out_of_memory, part_of
 from .matmul import PRECISIONS, peaks, precisions
 from .nvml import watching
 from .overhead import fixed_times
@@ -54,7 +54,7 @@ def readings(place: Place, *, dtypes: Sequence[str] = (), quick: bool = False, t
         tell(done / len(steps), what)
         try:
             with watching(place.library, place.handle) as watch:
-                taken = list(source(tell=partial(_within, tell, what, done, len(steps))))
+                taken = list(source(tell=part_of(tell, what, done, len(steps))))
         except (RuntimeError, MemoryError) as error:
             if not out_of_memory(error):
                 raise
@@ -65,10 +65,6 @@ def readings(place: Place, *, dtypes: Sequence[str] = (), quick: bool = False, t
         if place.is_cuda:
             torch.cuda.empty_cache()
     tell(1.0, "done")
-
-
-def _within(tell: Tell, what: str, done: int, steps: int, share: float) -> None:
-    tell((done + share) / steps, what)
 
 
 def _flagged(reading: Reading, slowdowns: list[str]) -> Reading:

@@ -71,6 +71,8 @@ def _gpu(device: torch.device, visible: str | None) -> Place:
     if gpu.bandwidth is not None:
         values["datasheet_bandwidth"] = gpu.bandwidth
     name = str(props.name)
+    if re.search(r"\bMIG\b", name):
+        values["mig"] = True
     scrub = torch.empty(max(2 * values["cache_bytes"], 1 << 20), dtype=torch.uint8, device=device)
     kind: Kind = "consumer_gpu" if FEW_SEQUENCES.search(name) else "gpu"
     return Place(device, Timer(device, scrub=scrub), library, handle, name, kind, values, missing)

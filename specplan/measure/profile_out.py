@@ -132,9 +132,10 @@ def _memory(making: _Making) -> Memory:
     place, base = making.place, making.base
     taken = [one for one in making.readings if one.quantity in ("copy", "read", "stream")]
     best = max(taken, key=lambda one: one.value)
-    stated = base.memory.bandwidth if base else place.values.get("datasheet_bandwidth")
+    by_clock = None if place.values.get("mig") else place.values.get("datasheet_bandwidth")
+    stated = base.memory.bandwidth if base else by_clock
     making.sources["memory"] = making.measured(best)
-    bandwidth = best.value
+    bandwidth = _round(best.value)
     if stated:
         wrong = not PLAUSIBLE[0] <= best.value / stated <= PLAUSIBLE[1]
         making.compared.append(Compared("memory bandwidth", stated, best.value, "bytes/s", wrong))
@@ -144,11 +145,13 @@ def _memory(making: _Making) -> Memory:
             bandwidth = stated
             clocks = "bus width x 2 x memory clock, as the driver has them"
             making.sources["memory.bandwidth"] = base.source_of("memory.bandwidth") if base else clocks
-    capacity = base.memory.capacity if base else place.values.get("memory_bytes")
-    if capacity is None:
+    if base is not None:
+        making.sources["memory.capacity"] = base.source_of("memory.capacity")
+        return Memory(capacity=base.memory.capacity, bandwidth=bandwidth)
+    if place.values.get("memory_bytes") is None:
         raise EnvironmentProblem(f"{place.name}: its memory is not known", hint="--gpu NAME takes a datasheet's")
-    making.sources["memory.capacity"] = base.source_of("memory.capacity") if base else "as the system has it"
-    return Memory(capacity=_round(capacity), bandwidth=_round(bandwidth))
+    making.sources["memory.capacity"] = "as the system has it"
+    return Memory(capacity=_round(place.values["memory_bytes"]), bandwidth=bandwidth)
 
 
 def _wrong(what: str, share: float) -> str:
@@ -222,7 +225,7 @@ def _efficiency(making: _Making, memory: Memory, compute: Compute) -> dict[str, 
         elif values:
             making.sources[f"efficiency.{name}"] = making.measured(product)
         if values:
-            found[name] = EfficiencyEntry(**values)
+            found[name] = found.get(name, EfficiencyEntry()).model_copy(update=values)
     return found
 
 

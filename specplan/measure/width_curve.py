@@ -9,17 +9,19 @@ On CUDA a pass is one graph for each width, and beside it the kernels launched o
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from statistics import median
+from typing import Any
 
 import torch
 
 from ..errors import EnvironmentProblem, InputError
 from ..model import ModelSpec
 from .bandwidth import DTYPES, PAST_CACHE
-from .clocks import Budget, Run, Tell, Timing, captured, out_of_memory, time_all
+from .clocks import Budget, Run, Tell, Timing, captured, out_of_memory, part_of, time_all
 from .curve_fit import CurveFit, Timed, error_on_other_depths, fit_curve
 from .decoder import Decoder, DecoderConfig, KVCache, causal_mask, random_weights
 from .nvml import watching
@@ -154,74 +156,73 @@ def depths_of(config: DecoderConfig, deepest: int, *, quick: bool, asked: Sequen
 # -- timing -----------------------------------------------------------------------------------------------------------
 
 
-def tables_of(
-    place: Place,
-    model: ModelSpec,
-    dtype: str,
-    loads: Sequence[Load],
-    widths: Sequence[int],
-    *,
-    depths: Sequence[int] = (),
-    quick: bool = False,
-    tell: Tell,
-) -> Iterator[Table]:
+@dataclass(frozen=True)
+class Task:
+    """What is timed where."""
+
+    place: Place
+    model: ModelSpec
+    dtype: str
+    widths: Sequence[int]
+    quick: bool = False
+
+    @property
+    def budget(self) -> Budget:
+        return QUICK if self.quick else THOROUGH
+
+
+def tables_of(task: Task, loads: Sequence[Load], *, depths: Sequence[int] = (), tell: Tell) -> Iterator[Table]:
     """One table for each load and mode.
 
     depths  layers to time instead of as many as fit
     Raises  InputError for a shape that the decoder does not compute; EnvironmentProblem when not even two layers fit.
     """
-    config = DecoderConfig.from_model(model)
-    kind = DTYPES[dtype]
-    deepest = max(depths) if depths else _fitting(place, config, loads, max(widths), kind.itemsize)
-    decoder = _built(place, model, config, kind, deepest)
+    config = DecoderConfig.from_model(task.model)
+    decoder = _built(
+        task, config, max(depths) if depths else _fitting(task, config, loads), least=max(depths, default=2)
+    )
     for index, load in enumerate(loads):
-        share = partial(_share_of, tell, f"{model.name} batch {load.batch} context {load.context}", index, len(loads))
+        share = part_of(tell, f"{task.model.name} batch {load.batch} context {load.context}", index, len(loads))
         while True:
-            chosen = depths_of(config, len(decoder.layers), quick=quick, asked=depths)
+            chosen = depths_of(config, len(decoder.layers), quick=task.quick, asked=depths)
             try:
-                yield from _load_tables(place, model, decoder, load, widths, chosen, config.layers, dtype, quick, share)
+                yield from _load_tables(task, decoder, load, chosen, share)
                 break
             except (RuntimeError, MemoryError) as error:
                 if not out_of_memory(error):
                     raise
             # Here the failed run's tensors are gone.
-            decoder = decoder.with_layers(range(_fewer(place, model, len(decoder.layers), depths)))
-            _release(place)
+            if depths or len(decoder.layers) < 4:
+                raise _too_large(task)
+            decoder = decoder.with_layers(range(len(decoder.layers) // 2))
+            _release(task.place)
 
 
-def _share_of(tell: Tell, what: str, index: int, count: int, share: float) -> None:
-    tell((index + share) / count, what)
-
-
-def _fitting(place: Place, config: DecoderConfig, loads: Sequence[Load], widest: int, itemsize: int) -> int:
+def _fitting(task: Task, config: DecoderConfig, loads: Sequence[Load]) -> int:
+    """Layers that fit into the free memory; all where it is not known."""
+    place = task.place
     free = torch.cuda.mem_get_info(place.device)[0] if place.is_cuda else free_memory()
-    return config.layers if free is None else depth_that_fits(config, loads, widest, itemsize, free)
+    size = DTYPES[task.dtype].itemsize
+    return config.layers if free is None else depth_that_fits(config, loads, max(task.widths), size, free)
 
 
-def _built(place: Place, model: ModelSpec, config: DecoderConfig, kind: torch.dtype, depth: int) -> Decoder:
-    """Random weights of `depth` layers, or of as many as the memory takes."""
-    while depth >= min(2, config.layers):
+def _built(task: Task, config: DecoderConfig, depth: int, *, least: int) -> Decoder:
+    """Random weights of `depth` layers, or of as many as the memory takes, `least` or the whole model at least."""
+    while depth >= min(least, config.layers):
         try:
-            return random_weights(config, dtype=kind, device=place.device, layers=depth)
+            return random_weights(config, dtype=DTYPES[task.dtype], device=task.place.device, layers=depth)
         except (RuntimeError, MemoryError) as error:
             if not out_of_memory(error):
                 raise
         depth //= 2
-        _release(place)
-    raise _too_large(place, model)
+        _release(task.place)
+    raise _too_large(task)
 
 
-def _fewer(place: Place, model: ModelSpec, layers: int, asked: Sequence[int]) -> int:
-    """Half the layers; two are needed for a line."""
-    if asked or layers < 4:
-        raise _too_large(place, model)
-    return layers // 2
-
-
-def _too_large(place: Place, model: ModelSpec) -> EnvironmentProblem:
+def _too_large(task: Task) -> EnvironmentProblem:
     return EnvironmentProblem(
-        f"{place.name}: not even two layers of {model.name} fit into its free memory",
-        hint="a smaller --batch, --context or --widths, or end other programs on the device",
+        f"{task.place.name}: not even two layers of {task.model.name} fit into its free memory",
+        hint="a smaller --batch, --context, --widths or --depths, or end other programs on the device",
     )
 
 
@@ -231,65 +232,52 @@ def _release(place: Place) -> None:
 
 
 def _load_tables(
-    place: Place,
-    model: ModelSpec,
-    decoder: Decoder,
-    load: Load,
-    widths: Sequence[int],
-    depths: tuple[int, ...],
-    layers: int,
-    dtype: str,
-    quick: bool,
-    tell: partial[None],
+    task: Task, decoder: Decoder, load: Load, depths: tuple[int, ...], tell: Callable[[float], None]
 ) -> Iterator[Table]:
     """The tables of one load, graph before eager."""
-    budget = QUICK if quick else THOROUGH
-    cache = decoder.new_cache(load.context + max(widths), batch=load.batch)
-    narrow = random_weights(NARROW, dtype=decoder.dtype, device=place.device, layers=NARROW_LAYERS)
-    few = [width for width in NARROW_WIDTHS if width <= max(widths)]
-    shallower = {depth: decoder.with_layers(range(depth)) for depth in depths}
-    passes = {
-        (depth, width): run
-        for depth, part in shallower.items()
-        for width, run in pass_runs(part, cache.first_layers(depth), load, widths).items()
-    }
-    narrow_cache = narrow.new_cache(cache.max_length, batch=load.batch)
-    passes |= {(0, width): run for width, run in pass_runs(narrow, narrow_cache, load, few).items()}
+    place, budget, layers = task.place, task.budget, task.model.layers
+    parts = {depth: decoder.with_layers(range(depth)) for depth in depths}
+    passes = _passes(task, decoder, parts, load)
     # Fewer layers than the model has must not be found in the cache, which holds no such share of the model.
-    least = min(part.config.weights for part in shallower.values()) * decoder.dtype.itemsize
-    cold = place.is_cuda and least < PAST_CACHE * place.cache_bytes
+    size = decoder.dtype.itemsize
+    cold = place.is_cuda and min(part.config.weights for part in parts.values()) * size < PAST_CACHE * place.cache_bytes
     for mode in ("graph", "eager") if place.is_cuda else ("eager",):
-        graph = mode == "graph"
-        runs = _graphs(passes, place) if graph else passes
-        taken = time_all(runs, place.timer, budget, cold=cold, queued=graph, tell=tell)
-        joules = _energies(place, runs, depths, widths, quick=quick)
-        own = {key: run for key, run in runs.items() if key[0] == layers}
-        again = time_all(
-            own, place.timer, replace(budget, least=3, seconds=budget.seconds / 4), cold=cold, queued=graph
-        )
-        size = decoder.dtype.itemsize
+        runs = _graphs(passes, place) if mode == "graph" else passes
+        how: dict[str, Any] = {"cold": cold, "queued": mode == "graph"}
+        taken = time_all(runs, place.timer, budget, tell=tell, **how)
+        joules = _energies(task, {key: run for key, run in runs.items() if key[0]})
+        own = {key[1]: run for key, run in runs.items() if key[0] == layers}
+        again = time_all(own, place.timer, replace(budget, least=3, seconds=budget.seconds / 4), **how)
         yield Table(
-            model=model.name,
-            dtype=dtype,
+            model=task.model.name,
+            dtype=task.dtype,
             mode=mode,
             load=load,
             layers=layers,
             depths=depths,
-            rows=tuple(_row(width, taken, joules, depths, layers) for width in widths),
+            rows=tuple(_row(width, taken, joules, depths, layers) for width in task.widths),
             passes=tuple(
-                timed(
-                    narrow.config if depth == 0 else decoder.config,
-                    load,
-                    width,
-                    depth or NARROW_LAYERS,
-                    found.median,
-                    size,
-                    depth != 0,
-                )
+                timed(decoder.config, load, width, depth, found.median, size, own=True)
+                if depth
+                else timed(NARROW, load, width, NARROW_LAYERS, found.median, size, own=False)
                 for (depth, width), found in taken.items()
             ),
-            again={width: found.median for (_, width), found in again.items()},
+            again={width: found.median for width, found in again.items()},
         )
+
+
+def _passes(task: Task, decoder: Decoder, parts: Mapping[int, Decoder], load: Load) -> dict[tuple[int, int], Run]:
+    """A pass for each depth and width; depth 0 is the narrow model. All of one model share a cache."""
+    cache = decoder.new_cache(load.context + max(task.widths), batch=load.batch)
+    narrow = random_weights(NARROW, dtype=decoder.dtype, device=decoder.device, layers=NARROW_LAYERS)
+    few = [width for width in NARROW_WIDTHS if width <= max(task.widths)]
+    passes = {
+        (depth, width): run
+        for depth, part in parts.items()
+        for width, run in pass_runs(part, cache.first_layers(depth), load, task.widths).items()
+    }
+    narrow_cache = narrow.new_cache(cache.max_length, batch=load.batch)
+    return passes | {(0, width): run for width, run in pass_runs(narrow, narrow_cache, load, few).items()}
 
 
 def _graphs(passes: Mapping[tuple[int, int], Run], place: Place) -> dict[tuple[int, int], Run]:
@@ -346,21 +334,15 @@ def line_shares(depths: Sequence[int], layers: int) -> list[float]:
     return [1 + beyond, *[0.0] * (len(depths) - 2), -beyond]
 
 
-def _energies(
-    place: Place, runs: Mapping[tuple[int, int], Run], depths: Sequence[int], widths: Sequence[int], *, quick: bool
-) -> dict[tuple[int, int], float]:
+def _energies(task: Task, runs: Mapping[tuple[int, int], Run]) -> dict[tuple[int, int], float]:
     """Joules of each pass, repeated for a second or so; nothing where the device does not tell power."""
-    if place.values.get("power_w") is None:
-        return {}
-    import time
-
-    found: dict[tuple[int, int], float] = {}
-    for key in [(depth, width) for depth in depths for width in widths]:
-        count, until = 0, time.perf_counter() + (0.3 if quick else 1.0)
+    place, found = task.place, dict[tuple[int, int], float]()
+    for key, run in runs.items() if place.values.get("power_w") is not None else ():
+        count, until = 0, time.perf_counter() + (0.3 if task.quick else 1.0)
         with watching(place.library, place.handle) as watch:
             while time.perf_counter() < until:
                 for _ in range(4):
-                    runs[key]()
+                    run()
                 place.timer.wait()
                 count += 4
         if watch.joules is not None:
