@@ -76,6 +76,7 @@ NEEDS: Mapping[str, Needs] = {
     "specinfer": Needs("boost-tuned draft models", "whole models", "realign when the target changes", _LOSSLESS),
     "sequoia": Needs("none if a smaller sibling exists", "a whole model", "realign when the target changes", _LOSSLESS),
     "layerskip": Needs("the target with early-exit loss", "none", "none", _LOSSLESS),
+    "tree": Needs("none if a smaller sibling exists", "a whole model", "realign when the target changes", _LOSSLESS),
     "ngram": Needs("none", "none", "none", _LOSSLESS),
 }
 
@@ -90,6 +91,7 @@ RULES_OF: Mapping[str, tuple[str, ...]] = {
     "sequoia": ("without_replacement", "greedy"),
     "layerskip": ("strict", "greedy"),
     "ngram": ("strict", "membership", "greedy"),
+    "tree": ("strict", "without_replacement", "topk", "greedy"),
 }
 
 
@@ -231,6 +233,11 @@ def _known(draft: Draft) -> Draft:
 def chain(draft: Draft) -> Method:
     """One guess a position from a draft model; a chain of g pays g passes, LM head included."""
     return Method("chain", _known(draft), family="chain", max_children=1)
+
+
+def tree(draft: Draft) -> Method:
+    """A free tree from a draft model, draft passes as the options count them: what a plan without a method takes."""
+    return Method("tree", _known(draft))
 
 
 def sequoia(draft: Draft) -> Method:

@@ -505,22 +505,49 @@ def plan(
     >>> p.verdict.speculate, p.best.shape.nodes, round(p.best.shape.tau, 3)
     (True, 14, 3.382)
     """
-    _check_memory(memory_of)
+    check_memory(memory_of)
     nothing = Independent(0.0)
     plain = shape_of(TokenTree.empty(), acceptance or nothing, costs)
     table = tuple(break_even_table(limits, costs))
     if acceptance is None:
         return _without_acceptance(plain, table, costs, limits, memory_of)
-    best = search(acceptance, limits, costs)
-    chosen = recommended(acceptance, best, costs, max(tie, noise(acceptance, best)))
+    choice = choose(acceptance, costs, limits, tie=tie, memory_of=memory_of, search=search)
+    best, chosen, spent = choice.best, choice.shape, choice.memory
     chain = best_chain(acceptance, limits, costs)
-    spent = memory_of(chosen.nodes) if memory_of else None
-    if spent is not None and not spent.fits:
-        chosen = plain
     shown = chosen if chosen.nodes else _best_speculative(acceptance, best, costs) or chain
     even = break_even(shown.tree, costs, round_s=shown.round_s) if shown.nodes else None
     verdict = _verdict(chosen, shown, even, acceptance, spent)
     return Plan(verdict, even, table, best, chosen, chain, plain, spent, noise(acceptance, best))
+
+
+@dataclass(frozen=True)
+class Choice:
+    """The optimum, the shape to run, and the memory that was asked of it: plain decoding runs where it does not fit."""
+
+    best: Best
+    shape: Shape
+    memory: Memory | None
+
+
+def choose(
+    acceptance: Acceptance,
+    costs: Costs,
+    limits: Limits,
+    *,
+    tie: float,
+    memory_of: Callable[[int], Memory] | None = None,
+    search: Callable[[Acceptance, Limits, Costs | None], Best] = best_tree,
+) -> Choice:
+    """The optimum and the shape to run.
+
+    Raises  DoesNotFit when the target alone is larger than the device.
+    """
+    check_memory(memory_of)
+    best = search(acceptance, limits, costs)
+    chosen = recommended(acceptance, best, costs, max(tie, noise(acceptance, best)))
+    spent = memory_of(chosen.nodes) if memory_of else None
+    fits = spent is None or spent.fits
+    return Choice(best, chosen if fits else shape_of(TokenTree.empty(), acceptance, costs), spent)
 
 
 def noise(acceptance: Acceptance, best: Best) -> float:
@@ -529,7 +556,8 @@ def noise(acceptance: Acceptance, best: Best) -> float:
     return 0.0 if bounds is None else 1 - bounds.low / best.shape.tau
 
 
-def _check_memory(memory_of: Callable[[int], Memory] | None) -> None:
+def check_memory(memory_of: Callable[[int], Memory] | None) -> None:
+    """Raises  DoesNotFit when the target alone is larger than the device."""
     if memory_of is None:
         return
     least = memory_of(0)

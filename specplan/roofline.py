@@ -607,6 +607,25 @@ def rooflines(timer: PassTimer, widths: Sequence[int], *, load: Load) -> list[Ro
     return [_summary(timer, timed(width), first, ideal_first, knees) for width in widths]
 
 
+def roofline_path(
+    timer_of: Callable[..., PassTimer], load: Load, *, chosen: int = 1, points: int = 48
+) -> dict[str, list[Roofline]]:
+    """Rooflines, ideal and calibrated, along widths even on a log axis, up to twice the crossover and the knee.
+
+    timer_of   timer_of(time="ideal") and timer_of(time="calibrated")
+    chosen     a width that is on the path, as are 1 and the knee
+    """
+    calibrated = timer_of(time="calibrated")
+    first = rooflines(calibrated, [1], load=load)[0]
+    knee = 1 if first.knee_10_tokens is None else max(1, round(first.knee_10_tokens / load.batch))
+    last = max(chosen, 2 * knee, round(2 * first.crossover_width))
+    curve = calibrated.curve(load)
+    last = last if curve is None else min(last, curve.last)
+    widths = sorted({1, chosen, min(knee, last), *(round(last ** (i / points)) for i in range(points + 1))})
+    timers = {"ideal": timer_of(time="ideal"), "calibrated": calibrated}
+    return {name: rooflines(timer, widths, load=load) for name, timer in timers.items()}
+
+
 def _summary(
     timer: PassTimer,
     at: PassTime,

@@ -1,4 +1,4 @@
-"""Grids and curves behind pictures: the rate over nodes and levels, acceptance by position."""
+"""Grids, curves and shapes behind pictures: the rate over nodes and levels, acceptance by position, the icicle."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def rate_grid(acceptance: Acceptance, limits: Limits, costs: Costs, *, holding: 
     ((1, 2, 3, 4), [1.6, 1.96, 2.2, 2.34])
     """
     last = min(limits.nodes, len(costs.verify_s) - 1)
-    nodes = tuple(sorted({*_spaced(last), *(s.nodes for s in holding if s.nodes)}))
+    nodes = tuple(sorted({*spaced_nodes(last), *(s.nodes for s in holding if s.nodes)}))
     deepest = min(limits.depth, last, acceptance.max_depth or limits.depth)
     frontier = best_trees(acceptance, max_nodes=max(last, 1), max_depth=max(deepest, 1), max_children=limits.children)
     own = {(s.depth, s.nodes): s.speedup for s in holding}
@@ -58,14 +58,14 @@ def _draftable(tree: TokenTree, costs: Costs) -> bool:
     return costs.draft.last is None or max(tree.widths) <= costs.draft.last
 
 
-def _spaced(last: int) -> list[int]:
+def spaced_nodes(last: int, *, an_octave: int = AN_OCTAVE) -> list[int]:
     """Whole numbers up to `last`: dense at first, then a few an octave.
 
-    >>> _spaced(20)
+    >>> spaced_nodes(20)
     [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 15, 16, 17, 19, 20]
     """
-    octaves = range(1, AN_OCTAVE * max(0, math.ceil(math.log2(max(last, 1) / DENSE))) + 1)
-    wider = (round(DENSE * 2 ** (i / AN_OCTAVE)) for i in octaves)
+    octaves = range(1, an_octave * max(0, math.ceil(math.log2(max(last, 1) / DENSE))) + 1)
+    wider = (round(DENSE * 2 ** (i / an_octave)) for i in octaves)
     return sorted({*range(1, min(DENSE, last) + 1), *(n for n in wider if n <= last), last})
 
 
@@ -123,3 +123,32 @@ def rank_rows(acceptance: Acceptance) -> list[tuple[float, ...]]:
         return []
     levels = 1 if acceptance.depth_free else min(acceptance.max_depth or 4, 4)
     return [acceptance.row(depth, SHOWN_RANKS) for depth in range(1, levels + 1)]
+
+
+# ---- the tree as an icicle
+
+
+def spans(tree: TokenTree, reach: Sequence[float]) -> list[float]:
+    """Left edge of every node: children side by side from their parent's left edge, likelier ones first."""
+    left = [0.0] * tree.nodes
+    used: dict[int, float] = {}
+    order = sorted(range(tree.nodes), key=lambda i: (tree.position_offsets[i], -reach[i], i))
+    for i in order:
+        parent = tree.parents[i]
+        start = used.get(parent, 0.0 if parent < 0 else left[parent])
+        left[i] = start
+        used[parent] = start + reach[i]
+    return left
+
+
+def best_chain(tree: TokenTree, reach: Sequence[float]) -> set[int]:
+    """The path from the root that takes the likeliest child at each node."""
+    path: set[int] = set()
+    children: dict[int, list[int]] = {}
+    for i, parent in enumerate(tree.parents):
+        children.setdefault(parent, []).append(i)
+    node = -1
+    while below := children.get(node):
+        node = max(below, key=lambda i: reach[i])
+        path.add(node)
+    return path

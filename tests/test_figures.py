@@ -19,9 +19,8 @@ from specplan.render.figures.heat import draw_heat
 from specplan.render.figures.measured import Compared, draw_curves, draw_ratios
 from specplan.render.figures.sheet import Panel, Sheet, drawn, write_sheet
 from specplan.render.figures.style import THEMES
-from specplan.render.figures.tree import best_chain, spans
 from specplan.tree import TokenTree
-from specplan.views import positions, rank_rows, rate_grid
+from specplan.views import best_chain, positions, rank_rows, rate_grid, spans
 
 DEVICE = "--gpu a100 --model llama-2-13b --draft llama-68m"
 COUNTS = "depth,rank,accepted,trials\n1,0,423,667\n1,1,60,667\n2,0,220,423\n2,1,40,423\n"

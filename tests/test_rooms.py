@@ -27,7 +27,7 @@ ROOMS = (
     ("simulate",),
     ("drafters", "memory"),
     ("plan",),
-    ("in_stack", "batch", "views", "explain", "tail", "price", "methods", "compare"),
+    ("in_stack", "batch", "views", "explain", "tail", "price", "methods", "compare", "cells"),
     ("fit", "drift"),
     ("advise", "sweep"),
     ("stacks",),

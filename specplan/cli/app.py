@@ -25,6 +25,7 @@ VERBS = {
     "advise": "Speculation that is running: keep it, change its shape, or turn it off.",
     "acceptance": "Acceptance from logs, metrics, benchmark files, counts; what a rule makes of given distributions.",
     "sweep": "The answer of plan over a grid, to CSV, JSON lines or Parquet; pivot tables and heat maps of it.",
+    "report": "One HTML file to send: methods, charts, sliders for batch and acceptance.",
     "simulate": "Monte Carlo of rounds beside the analytic tokens per round.",
     "export": "A plan, a tree or lengths by batch size as a serving stack reads them.",
     "stacks": "Serving stacks: what each can run, in which versions, and what it reads.",

@@ -1,6 +1,7 @@
 """The last step of every command: draw and print the answer, and the exit code that `--strict` asks for."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import typer
@@ -26,6 +27,9 @@ def finish(
     sheet: Callable[[], Any] | None = None,
 ) -> None:
     """Print `answer`; with --plot draw its `sheet` first; with --strict, exit with 1 if `failed`."""
+    if output.command is not None:
+        inputs = {**answer.document["inputs"], "command": output.command}
+        answer = replace(answer, document={**answer.document, "inputs": inputs})
     if plot is not None and plot.plot is not None and sheet is not None:
         from ..render.figures.sheet import write_sheet
 

@@ -225,6 +225,11 @@ class Builder:
 
         return self._within_steps(chain(self.one_draft()))
 
+    def _tree(self) -> Any:
+        from ..methods import tree
+
+        return self._within_steps(tree(self.one_draft()))
+
     def _sequoia(self) -> Any:
         from ..methods import sequoia
 
@@ -355,7 +360,7 @@ def planner(
         return plan_method(
             acceptance,
             costs,
-            _siblings(limits, acceptance),
+            siblings(limits, acceptance),
             method,
             tie=tie,
             memory_of=(lambda priced: pricing.memory_of(scene, priced)) if timed else None,  # type: ignore[arg-type, return-value]
@@ -375,7 +380,7 @@ def planner(
     return plan_of
 
 
-def _siblings(limits: Any, acceptance: Any) -> Any:
+def siblings(limits: Any, acceptance: Any) -> Any:
     """Chains alone where nothing is known of siblings."""
     return limits if acceptance is None or acceptance.siblings_known else replace(limits, children=1)
 

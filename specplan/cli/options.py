@@ -11,7 +11,8 @@ and the decorator spreads their fields into options. Values stay text here; `inp
 # No `from __future__ import annotations`: typer reads the annotations as objects.
 import functools
 import inspect
-from collections.abc import Callable
+import shlex
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar
 
@@ -206,6 +207,9 @@ class Output(Group):
     color: str = text("--color", "auto|always|never", "Colour and boxes. Default: on a terminal.", default="auto")
     strict: bool = flag("--strict", "Exit with 1 on 'do not speculate' and on a missing acceptance.")
 
+    # What was typed, as one line that asks the same again; None for commands of two words.
+    command: str | None = None
+
 
 class Plot(Group):
     """The answer as a picture."""
@@ -226,6 +230,23 @@ class Printed(Group):
     def as_output(self) -> Output:
         """The same choices as an `Output` that writes no document."""
         return Output(json=self.json, out=None, quiet=self.quiet, color=self.color, strict=False)
+
+
+class Report(Group):
+    """Where the report goes."""
+
+    panel = Output.panel
+    out: Text = text("--out", "FILE", "The report: FILE.html, whole or not at all.")
+
+
+class Said(Output):
+    """What is printed of the report; --out is the report itself."""
+
+    json = Output.json
+    out: Text = None
+    quiet = Output.quiet
+    color = Output.color
+    strict = Output.strict
 
 
 class Pass(Group):
@@ -386,6 +407,13 @@ class Compared(Group):
     )
 
 
+class Lead(Group):
+    """What leads a report."""
+
+    panel = Methods.panel
+    lead: Text = text("--lead", "METHOD", "Whose verdict, tree and pass times are shown. Default: the best method's.")
+
+
 class Goal(Group):
     """A burst that has to be in time, and what an hour costs."""
 
@@ -448,6 +476,32 @@ class Curves(Group):
     csv: Text = text("--csv", "FILE", "Also write the table to FILE (hardware import reads it).")
 
 
+def _command_line(verb: str, groups: Iterable[Group], arguments: Iterable[Any]) -> str:
+    """The command that asks the same question again, what is printed and where left out."""
+    words = ["specplan", verb]
+    for value in arguments:
+        words += value if isinstance(value, list) else [] if value is None else [str(value)]
+    for group in groups:
+        for name, option in type(group).declared().items():
+            value = getattr(group, name)
+            if type(group).panel != Output.panel and value not in (option.default, None):
+                words += _option_words(option.names[0], value)
+    return shlex.join(words)
+
+
+def _option_words(name: str, value: Any) -> list[str]:
+    """An option as it is typed; a value that looks like an option is tied to its name.
+
+    >>> _option_words("--method", ["chain", "eagle"]), _option_words("--ranked", True), _option_words("--p", "-1")
+    (['--method', 'chain', '--method', 'eagle'], ['--ranked'], ['--p=-1'])
+    """
+    if value is True:
+        return [name]
+    if isinstance(value, list):
+        return [word for each in value for word in _option_words(name, each)]
+    return [f"{name}={value}"] if value.startswith("-") else [name, value]
+
+
 def command(function: Callable[..., None]) -> Callable[..., None]:
     """Spread the option groups among the parameters of `function` into single options."""
     spread: list[inspect.Parameter] = []
@@ -465,6 +519,9 @@ def command(function: Callable[..., None]) -> Callable[..., None]:
         taken = {
             name: kind(**{option: values.pop(option) for option in kind.declared()}) for name, kind in groups.items()
         }
+        output = taken.get("output")
+        if isinstance(output, Output) and function.__module__.endswith(f".{function.__name__}"):
+            output.command = _command_line(function.__name__, taken.values(), values.values())
         function(**taken, **values)
 
     del run.__wrapped__  # inspect would look behind the new signature

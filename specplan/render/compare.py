@@ -53,8 +53,8 @@ def compare_answer(
     shared   methods that were planned with the common acceptance
     served   by method, what the serving stack reads for its shape, where shapes are for one
     """
-    assumptions = [*_said_of_acceptance(shared), *place.assumptions, *_said_of_methods(rows, given)]
-    best = _best(rows)
+    assumptions = comparison_assumptions(place, rows, given, shared)
+    best = best_row(rows)
     keys = {
         "best": None if best is None else best.name,
         "methods": {
@@ -64,11 +64,11 @@ def compare_answer(
     }
     return answer_of(
         "compare",
-        verdict=_verdict(rows, best),
+        verdict=verdict_words(rows, best),
         inputs=place.inputs,
         keys=keys,
-        parts=[*_parts(rows, costs, served), *stack_parts((served or {}).get(best.name if best else ""))],
-        why=[*_why(rows, best, shared), *(exactness_words(given[best.name]) if best is not None else [])],
+        parts=[*method_tables(rows, costs, served), *stack_parts((served or {}).get(best.name if best else ""))],
+        why=[*reasons(rows, best, shared), *(exactness_words(given[best.name]) if best is not None else [])],
         assumptions=assumptions,
         notes=place.notes,
         warnings=place.warnings,
@@ -82,13 +82,13 @@ def _method_keys(place: Any, row: Row, acceptance: Any | None) -> dict[str, Any]
     return plan_keys(place, row.plan, row.costs, acceptance) | NOTHING | own
 
 
-def _best(rows: Mapping[str, Row]) -> Row | None:
+def best_row(rows: Mapping[str, Row]) -> Row | None:
     """The method with the best speed-up; None where nothing beats plain decoding, or no acceptance is known."""
     paying = [row for row in rows.values() if row.plan is not None and row.plan.verdict.speculate]
     return max(paying, key=lambda row: (row.plan.verdict.speedup or 0.0) if row.plan else 0.0) if paying else None
 
 
-def _verdict(rows: Mapping[str, Row], best: Row | None) -> str:
+def verdict_words(rows: Mapping[str, Row], best: Row | None) -> str:
     planned = [row for row in rows.values() if row.plan is not None]
     if not planned:
         return f"No verdict: none of the {len(rows)} methods could be planned."
@@ -116,7 +116,8 @@ def _shape_words(shape: Shape) -> str:
     return f"a tree of {shape.nodes} nodes (verify width {shape.width}), depth {shape.depth}"
 
 
-def _why(rows: Mapping[str, Row], best: Row | None, shared: Sequence[str]) -> Iterator[str]:
+def reasons(rows: Mapping[str, Row], best: Row | None, shared: Sequence[str]) -> Iterator[str]:
+    """Why the best method is, and what the comparison takes for granted."""
     if len(shared) > 1:
         yield (
             f"THE SAME ACCEPTANCE is used for {', '.join(shared)}. In truth methods differ more in acceptance than in "
@@ -129,7 +130,10 @@ def _why(rows: Mapping[str, Row], best: Row | None, shared: Sequence[str]) -> It
 # ---- tables
 
 
-def _parts(rows: Mapping[str, Row], costs: Costs, served: Mapping[str, Mapping[str, Any]] | None) -> Iterator[Table]:
+def method_tables(
+    rows: Mapping[str, Row], costs: Costs, served: Mapping[str, Mapping[str, Any]] | None = None
+) -> Iterator[Table]:
+    """The methods by speed-up, what they ask for, and those that could not be planned."""
     planned = [row for row in rows.values() if row.plan is not None]
     if planned:
         columns = (
@@ -177,7 +181,7 @@ def _cells(row: Row) -> tuple[str, ...]:
     between = plan.verdict.interval
     speed = f"{shape.speedup or 1:.3f}" + ("" if between is None else f" ({between[0]:.2f} to {between[1]:.2f})")
     rate = "-" if shape.tokens_per_s is None else f"{shape.tokens_per_s:.1f}"
-    return (row.name, _short(shape), f"{shape.tau:.3f}", *times, rate, speed, needed, spent)
+    return (row.name, short_shape(shape), f"{shape.tau:.3f}", *times, rate, speed, needed, spent)
 
 
 def _lost(keys: Mapping[str, Any] | None) -> str:
@@ -196,7 +200,8 @@ def _time(seconds: float, costs: Costs) -> str:
     return f"{seconds / costs.plain_s:.3f}" if costs.relative else show_time(seconds)
 
 
-def _short(shape: Shape) -> str:
+def short_shape(shape: Shape) -> str:
+    """A shape in a few words."""
     if not shape.nodes:
         return "off"
     if shape.dynamic is not None and shape.dynamic.topk > 1:
@@ -215,6 +220,13 @@ def _displaced(row: Row) -> str:
 
 
 # ---- assumptions
+
+
+def comparison_assumptions(
+    place: Any, rows: Mapping[str, Row], given: Mapping[str, Any], shared: Sequence[str]
+) -> list[tuple[str, str]]:
+    """What is taken for granted, common things once."""
+    return [*_said_of_acceptance(shared), *place.assumptions, *_said_of_methods(rows, given)]
 
 
 def _said_of_acceptance(shared: Sequence[str]) -> list[tuple[str, str]]:

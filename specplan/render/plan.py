@@ -55,7 +55,7 @@ def plan_answer(
         keys |= extra_keys(extra, acceptance, limits, costs, answer.best.shape, answer.best.tree)
     return answer_of(
         "plan",
-        verdict=_verdict(answer).removesuffix(".") + goal_ending(goals),
+        verdict=verdict_words(answer).removesuffix(".") + goal_ending(goals),
         inputs=place.inputs,
         keys=keys,
         parts=[
@@ -158,7 +158,7 @@ def _tree_keys(shape: Shape | None) -> dict[str, Any] | None:
     return shape_keys(shape) | dict.fromkeys(("optimality", "gap", "candidates", "comparisons"))
 
 
-def _verdict(answer: Plan) -> str:
+def verdict_words(answer: Plan) -> str:
     verdict = answer.verdict
     if verdict.speculate is None:
         return f"No verdict: {verdict.reason}."

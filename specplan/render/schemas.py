@@ -384,6 +384,44 @@ class CompareDocument(Common):
     methods: dict[str, MethodKeys]
 
 
+class StopKeys(TypedDict):
+    """A stop of the acceptance slider; p is null for an acceptance that is not one number."""
+
+    label: str
+    p: float | None
+
+
+class StartKeys(TypedDict):
+    batch: int
+    acceptance: int
+
+
+class CellKeys(TypedDict):
+    nodes: int
+    width: int
+    depth: int
+    tau: float
+    tokens_per_s: float | None
+    speedup: float
+
+
+class ReportDocument(Common):
+    """specplan.report/1: `cells` by method, then by `batches`, then by `acceptances`; null where it does not fit.
+
+    `lead` is the method whose tree and pass times are shown, `start` the places where the sliders stand at first.
+    """
+
+    file: str
+    bytes: int
+    lead: str | None
+    methods: list[str]
+    not_planned: dict[str, str]
+    batches: list[int]
+    acceptances: list[StopKeys]
+    start: StartKeys
+    cells: dict[str, list[list[CellKeys | None]]]
+
+
 class AnalyticKeys(TypedDict):
     tau: float
 
@@ -630,6 +668,7 @@ DOCUMENTS: dict[str, Any] = {
     "tree": TreeDocument,
     "plan": PlanDocument,
     "compare": CompareDocument,
+    "report": ReportDocument,
     "simulate": SimulateDocument,
     "export": ExportDocument,
     "stacks": StacksDocument,

@@ -9,7 +9,7 @@ from typing import Any
 
 from ...compare import Row
 from ...plan import BreakEven, Costs, Limits, Plan, Shape, shape_of
-from ...roofline import Roofline, rooflines
+from ...roofline import Roofline, roofline_path
 from ...tree import TokenTree
 from ...views import positions, rank_rows, rate_grid
 from ..output import Answer
@@ -33,7 +33,7 @@ KNEES = {"10 % slower": 0.1, "50 % slower": 0.5}
 def roofline_sheet(answer: Answer, place: Any, widths: Sequence[int]) -> Sheet:
     """The roofline, and the stair of pass times."""
     chosen = max(widths)
-    path = _paths(place, chosen)
+    path = roofline_path(place.timer, place.load, chosen=chosen)
     last = max(chosen, round(1.5 * path["ideal"][0].crossover_width), 8)
     shown = range(1, last + 1, -(-last // STAIR_WIDTHS))
     load = replace(place.load, width=1)
@@ -53,18 +53,6 @@ def roofline_sheet(answer: Answer, place: Any, widths: Sequence[int]) -> Sheet:
 
 def _own(path: Sequence[Roofline], chosen: int) -> dict[int, float]:
     return {r.width: r.pass_s for r in path if r.width == chosen}
-
-
-def _paths(place: Any, chosen: int) -> dict[str, Sequence[Roofline]]:
-    """Ideal and calibrated rooflines along the widths, the chosen one and the knee's among them."""
-    first = rooflines(place.timer(time="calibrated"), [1], load=place.load)[0]
-    knee = 1 if first.knee_10_tokens is None else max(1, round(first.knee_10_tokens / place.load.batch))
-    curve = place.timer(time="calibrated").curve(place.load)
-    last = max(chosen, 2 * knee, round(2 * first.crossover_width))
-    last = last if curve is None else min(last, curve.last)
-    spaced = {round(last ** (i / 48)) for i in range(49)}
-    widths = sorted({1, chosen, min(knee, last), *spaced})
-    return {name: rooflines(place.timer(time=name), widths, load=place.load) for name in ("ideal", "calibrated")}
 
 
 def _roofline_panel(path: Mapping[str, Sequence[Roofline]], chosen: int) -> Panel:
@@ -109,7 +97,7 @@ def plan_sheet(
     """
     shown = plan.recommended or plan.plain
     timed = place.hardware is not None and place.model is not None
-    panels = [_roofline_panel(_paths(place, shown.width), shown.width)] if timed else []
+    panels = [_roofline_panel(roofline_path(place.timer, place.load, chosen=shown.width), shown.width)] if timed else []
     panels.append(_stair_panel(costs, {"recommended" if shown.nodes else "plain decoding": shown.width}))
     if plan.best is None:
         return Sheet(answer.verdict, [*panels, _break_even_panel(plan.break_even_table)])

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ...tree import TokenTree
+from ...views import best_chain, spans
 from .style import Theme, title
 
 # Room that a label needs, as a share of the width of the picture.
@@ -58,32 +59,6 @@ def draw_tree(axes: Any, theme: Theme, tree: TokenTree, reach: Sequence[float], 
     right.set_ylabel("rounds that get there")
     right.tick_params(length=0)
     axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.85 / tree_inches(tree)), ncols=2)
-
-
-def spans(tree: TokenTree, reach: Sequence[float]) -> list[float]:
-    """Left edge of every node: children side by side from their parent's left edge, likelier ones first."""
-    left = [0.0] * tree.nodes
-    used: dict[int, float] = {}
-    order = sorted(range(tree.nodes), key=lambda i: (tree.position_offsets[i], -reach[i], i))
-    for i in order:
-        parent = tree.parents[i]
-        start = used.get(parent, 0.0 if parent < 0 else left[parent])
-        left[i] = start
-        used[parent] = start + reach[i]
-    return left
-
-
-def best_chain(tree: TokenTree, reach: Sequence[float]) -> set[int]:
-    """The path from the root that takes the likeliest child at each node."""
-    path: set[int] = set()
-    children: dict[int, list[int]] = {}
-    for i, parent in enumerate(tree.parents):
-        children.setdefault(parent, []).append(i)
-    node = -1
-    while below := children.get(node):
-        node = max(below, key=lambda i: reach[i])
-        path.add(node)
-    return path
 
 
 def _label(
