@@ -12,9 +12,14 @@ pytest.importorskip("torch")
 import torch
 
 from specplan.errors import InputError
+from specplan.measure.adapter import load_any
 from specplan.measure.decoder import causal_mask
+from specplan.measure.drafts import ModelDraft, NgramDraft
 from specplan.measure.text import load_tokenizer, read_prompts
+from specplan.measure.tree_decode import NoDraft, decode
+from specplan.measure.walk import Sampling
 from specplan.measure.weights import half_split, load_decoder
+from specplan.tree import TokenTree
 
 gguf = pytest.importorskip("gguf")
 safetensors_torch = pytest.importorskip("safetensors.torch")
@@ -273,3 +278,39 @@ def test_a_path_that_is_not_there_is_refused(tmp_path):
     with pytest.raises(InputError, match="no such file"):
         load_decoder(str(tmp_path / "nothing"))
     shutil.rmtree(tmp_path, ignore_errors=True)
+
+
+# ---- other architectures
+
+
+ADAPTED = {
+    "GPTNeoXConfig": {"num_key_value_heads": None, "head_dim": None},
+    "CohereConfig": {"logit_scale": 0.25, "pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2},
+    "Starcoder2Config": {"sliding_window": None},
+}
+
+
+@pytest.mark.parametrize("kind", ADAPTED)
+def test_another_architecture_decodes_with_a_tree_as_it_does_plainly(kind, tmp_path):
+    transformers = pytest.importorskip("transformers")
+    config = getattr(transformers, kind)(**{**SIZES, **ADAPTED[kind]})
+    torch.manual_seed(1)
+    transformers.AutoModelForCausalLM.from_config(config).save_pretrained(tmp_path)
+    model = load_any(str(tmp_path), dtype=torch.float64)
+    tree = TokenTree.from_paths([(0,), (1,), (0, 0), (1, 0), (1, 0, 0)])
+    plain = decode(model, NoDraft(), [3, 1, 2], tokens=40, sampling=Sampling())
+    for draft in (ModelDraft("", model, tree, model.vocab), NgramDraft(tree)):
+        found = decode(model, draft, [3, 1, 2], tokens=40, sampling=Sampling())
+        assert found.tokens == plain.tokens
+    itself = decode(model, ModelDraft("", model, tree, model.vocab), [3, 1, 2], tokens=40, sampling=Sampling())
+    assert {one.emitted for one in itself.rounds} <= {3, 4}
+    whole = model.model(torch.tensor([[3, 1, 2, *plain.tokens[:-1]]])).logits[0, 2:].argmax(-1)
+    assert tuple(whole.tolist()) == plain.tokens
+
+
+def test_an_architecture_that_forgets_tokens_is_refused(tmp_path):
+    transformers = pytest.importorskip("transformers")
+    config = transformers.Cohere2Config(**SIZES, sliding_window=4, pad_token_id=0, eos_token_id=1)
+    transformers.AutoModelForCausalLM.from_config(config).save_pretrained(tmp_path)
+    with pytest.raises(InputError, match="its layers are sliding_attention"):
+        load_any(str(tmp_path), dtype=torch.float32)

@@ -1,6 +1,7 @@
 """specplan measure device | curve | acceptance | decode"""
 
 from .app import Command, new_app
+from .measure_acceptance import acceptance
 from .measure_curve import curve
 from .measure_device import device
 
@@ -14,3 +15,4 @@ def _root() -> None:
 
 app.command(cls=Command)(device)
 app.command(cls=Command)(curve)
+app.command(cls=Command)(acceptance)

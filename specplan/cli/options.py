@@ -447,6 +447,24 @@ class Measuring(Group):
     quick: bool = flag("--quick", "Fewer samples on smaller working sets: under a minute, wider bands.")
 
 
+class Decoding(Group):
+    """A target and a draft that really decode."""
+
+    panel = "Decoding"
+    model: Text = text("--model", "DIR|GGUF", "Target: a directory with safetensors, or a GGUF file.")
+    draft: Text = text("--draft", "DIR|GGUF|early-exit:N|skip:N|ngram", "What drafts.")
+    prompts: Text = text("--prompts", "FILE", "A prompt a line, or JSON lines with prompt, messages, turns or tokens.")
+    tokens: str = text("--tokens", "N", "Longest answer. Default 128.", default="128")
+    temperature: Text = text("--temperature", "T", "0 is greedy, the default.")
+    rule: Text = text(
+        "--rule", "RULE", "Above temperature 0: without_replacement (default), topk, strict, or typical (not lossless)."
+    )
+    dtype: str = text("--dtype", "fp32|bf16|fp16|fp64", "Of weights and cache. Default fp32.", default="fp32")
+    device: Text = text("--device", "cuda:N|cpu", "Default: the first GPU, else the CPU.")
+    threads: Text = text("--threads", "N", "CPU threads. Default 1, timed by CPU time; more by the wall clock.")
+    seed: Text = text("--seed", "N", "Of sampling. Default 0.")
+
+
 class Measured(Group):
     """What `measure device` measures, and where it goes."""
 

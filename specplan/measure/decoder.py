@@ -306,6 +306,10 @@ class Decoder:
         """Logits from the normed output of the last layer."""
         return F.linear(hidden, self.head)
 
+    def exit_logits(self, x: Tensor) -> Tensor:
+        """Logits from the output of any layer, by the final norm and the head."""
+        return self.logits(self._norm(x, self.norm))
+
     def hidden(
         self,
         tokens: Tensor,

@@ -464,6 +464,23 @@ class CountsKeys(TypedDict):
     by_path: list[dict[str, Any]] | None
 
 
+class MeasuredPrompt(TypedDict):
+    """One prompt: `by_depth_rank` of greedy answers, `sums` of chances by rule of sampled ones."""
+
+    positions: int
+    by_depth_rank: list[list[list[int]]] | None
+    sums: dict[str, list[float]] | None
+
+
+class MeasuredAcceptance(TypedDict):
+    """What `measure acceptance` adds: counts by prompt, the vectors of other rules, rates by exit layer."""
+
+    positions: int
+    prompts: list[MeasuredPrompt]
+    child_prob_by_rule: dict[str, list[float]] | None
+    exit_layers: dict[str, float] | None
+
+
 class AcceptanceDocument(Common):
     """specplan.acceptance/1: what `tree`, `plan`, `compare` and `advise` take as --acceptance."""
 
@@ -499,6 +516,7 @@ class AcceptanceDocument(Common):
     source: str | None
     dialect: str | None
     unknown: list[str] | None
+    measured: MeasuredAcceptance | None
     drift: Drift | None
 
 
