@@ -187,7 +187,7 @@ def _of_ranges(ranges: list[tuple[int, ...]], given: Mapping[str, Any]) -> list[
     for before, after in zip(ranges, ranges[1:]):
         if after[0] > before[1] + 1:
             text = f"batches {before[1] + 1} to {after[0] - 1} are in no range: K {before[2]} goes on there"
-            problems.append(Problem("silent", SCHEDULE, text))
+            problems.append(Problem("silent" if before[2] else "note", SCHEDULE, text))
     k, most = whole(given, "num_speculative_tokens"), max(entry[2] for entry in ranges)
     if k is not None and most > k:
         text = f"K {most} is above num_speculative_tokens {k}, to which it is cut"
