@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 
+import jsonschema
 import pytest
 
 from specplan.errors import InputError
 from specplan.plan import Dynamic
+from specplan.render.schemas import json_schema
 from specplan.stacks.capability import no_rules
 from specplan.stacks.check import judge, load_adaptive, stack_of_settings
 from specplan.stacks.growmap import growmap
@@ -108,7 +110,7 @@ WRONG = [
     ("medusa", [[], [0]], "refused", "the empty path"),
     ("medusa", [], "refused", "empty"),
     ("medusa", [[0], [0.5]], "refused", "whole numbers"),
-    ("medusa", {"medusa_choices": [[0], [0, 0], [0, 0, 0]], "medusa_num_heads": 2}, "refused", "3 levels and 2 heads"),
+    ("medusa", {"medusa_choices": [[0], [0, 0], [0, 0, 0]], "server.heads": 2}, "refused", "3 levels and 2 heads"),
     ("medusa", "[[0], (1,)]", "refused", "mixed"),
     ("hydra", [[0], [2]], "silent", r"path \[2\] comes without \[1\]"),
     ("hydra", [[0], [1], [1, 0]], "silent", r"\[1\] has children and \[0\] before it has none"),
@@ -705,3 +707,49 @@ def test_a_file_of_lengths_is_read_beside_the_settings(tmp_path):
     settings = {"speculative_adaptive_config": "adaptive.json"}
     assert load_adaptive(settings, tmp_path)["speculative_adaptive_config"] == {"1": {"candidate_steps": [3]}}
     assert load_adaptive(settings, tmp_path / "other") == settings
+
+
+# ---- the command
+
+
+def test_the_command_judges_and_says_the_shape(specplan):
+    flags = "--speculative-num-steps 3 --speculative-eagle-topk 1 --speculative-num-draft-tokens 4"
+    ran = specplan(["export", "--to", "sglang", "--json", "--check", f"{CHAIN}{flags} --max-running-requests 64"])
+    assert ran.code == 0, ran.err
+    assert (ran.json["accepted"], ran.json["silent"], ran.json["problems"]) == (True, False, [])
+    assert ran.json["shape"] == {"steps": 3, "topk": 1, "nodes": 3}
+    jsonschema.validate(ran.json, json_schema("check"))
+
+
+def test_settings_that_are_not_accepted_exit_with_1_and_say_why(specplan, tmp_path):
+    file = tmp_path / "config.yaml"
+    file.write_text("speculative_config:\n  decoding_type: MTP\n  max_draft_len: 4\n  draft_len_schedule: {4: 2}\n")
+    ran = specplan(f"export --check {file}")
+    assert ran.code == 1
+    lines = ran.out.splitlines()
+    assert lines[0] == "TensorRT-LLM 1.4 refuses the settings: 1 problem."
+    assert "smallest key 4 is 2" in ran.out
+    as_json = specplan(f"export --check {file} --json")
+    assert (as_json.code, as_json.json["accepted"], as_json.json["silent"]) == (1, False, False)
+    jsonschema.validate(as_json.json, json_schema("check"))
+
+
+def test_a_bare_list_of_paths_is_judged_for_the_stack_that_is_named(specplan, refused):
+    assert specplan(["export", "--check", str(T5), "--to", "hydra", "--quiet"]).code == 0
+    assert specplan(["export", "--check", str(T5), "--to", "medusa", "--heads", "1"]).code == 1
+    assert "whose settings" in refused(["export", "--check", str(T5)])
+    assert "no form in this stack" in refused(["export", "--check", str(T5), "--to", "sglang"])
+
+
+def test_settings_are_held_to_the_shape_of_a_plan_or_of_k(specplan):
+    chain = CHAIN + "--speculative-num-steps 4 --speculative-eagle-topk 1 --speculative-num-draft-tokens 5"
+    assert specplan(["export", "--k", "4", "--check", chain]).code == 0
+    ran = specplan(["export", "--k", "3", "--check", chain])
+    assert (ran.code, "off by one" in ran.out) == (1, True)
+
+
+def test_what_cannot_be_judged_is_refused(refused):
+    assert "--check judges" in refused(["export", "--check", "--spec-tokens 3", "--sweep"])
+    assert "nowhere.json" in refused("export --check nowhere.json")
+    assert "is not known" in refused(["export", "--check", "--spec-tokens 3", "--to", "vlm"])
+    assert "nothing is known of this version" in refused(["export", "--check", "--spec-tokens 3", "--to", "vllm@0.5"])

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 import typer
 
 from ..errors import InputError
-from . import chances, options, stack, values
+from . import chances, checking, options, stack, values
 from .app import Command, new_app
 from .finish import finish
 from .options import Acceptance, Exported, Output, Served, command
@@ -32,10 +32,16 @@ def export(
     specplan export plan.json --to sglang --draft org/eagle3-head
     specplan export tree.json --to medusa --heads 4 --out choices.json
     specplan export --schedule 1-4:4,5-16:2,17-512:0 --to vllm --method eagle3 --draft org/head
+    specplan export --check "--speculative-num-steps 3 --speculative-eagle-topk 4" --to sglang
+    specplan export plan.json --check config.yaml --to trtllm@1.4
 
     A shape with no form in the stack is refused (exit 3); --lower takes the best that it runs. --out writes
-    the stack's file, or all of them into a folder.
+    the stack's file, or all of them into a folder. --check judges settings that are there already (exit 1 unless
+    they are accepted as they are meant); beside a plan, a tree or --k, also whether they stand for that shape.
     """
+    if what.check is not None:
+        checking.check(None if _nothing(file, what) else _source(file, what), what, served, output)
+        return
     from ..render.export import export_answer
     from ..stacks.export import export as exported
 
@@ -69,6 +75,11 @@ def _shape(what: Exported) -> options.Shape:
     """The shape options that reading an acceptance asks for."""
     given: dict[str, Any] = dict.fromkeys(options.Shape.declared())
     return options.Shape(**{**given, "k": what.k})
+
+
+def _nothing(file: str | None, what: Exported) -> bool:
+    """Whether no shape is given beside the settings that are judged."""
+    return file is None and what.k is None and what.schedule is None
 
 
 def _source(file: str | None, what: Exported) -> Any:

@@ -354,6 +354,11 @@ class Exported(Group):
     k: Text = text("--k", "K", "A chain of K; with --accept-length, its measured K.")
     synthetic: bool = flag("--synthetic", "Also simulated acceptance, to check the cost half without a good draft.")
     sweep: bool = flag("--sweep", "Instead the few settings around the plan that are worth measuring.")
+    check: Text = text(
+        "--check",
+        "SETTINGS",
+        "Judge hand-written settings (a file, flags or JSON): accepted, refused, taken otherwise.",
+    )
 
 
 class Served(Group):

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ..plan import Dynamic
-from .output import Answer, Table, answer_of
+from .output import Answer, Lines, answer_of
 
 WORDS = {"refused": "refused", "silent": "taken otherwise", "note": "note"}
 
@@ -35,7 +35,8 @@ def check_answer(
         verdict = f"{name} refuses the settings: {_count(refused, 'problem')}."
     else:
         verdict = f"{name} takes the settings and does something else: {_count(taken, 'point')}, with no error."
-    rows = [(WORDS[kind], setting, text) for kind, setting, text in problems]
+    longest = max((len(WORDS[kind]) for kind, _, _ in problems), default=0)
+    lines = [f"{WORDS[kind].ljust(longest)}  {setting}: {text}" for kind, setting, text in problems]
     return answer_of(
         "check",
         verdict=verdict,
@@ -48,7 +49,7 @@ def check_answer(
             "problems": [{"kind": kind, "setting": setting, "text": text} for kind, setting, text in problems],
             "shape": shape,
         },
-        parts=[Table(("what", "setting", "why"), [row for row in rows])] if rows else [],
+        parts=[Lines(lines)] if lines else [],
     )
 
 

@@ -304,6 +304,24 @@ class StackRecord(TypedDict):
     reads: list[str]
 
 
+class ProblemKeys(TypedDict):
+    kind: str
+    setting: str
+    text: str
+
+
+class CheckDocument(Common):
+    """specplan.check/1, of export --check: `silent` where settings are taken and do something else; `shape` is what
+    they stand for, null where they do not say; kinds are refused, silent and note."""
+
+    stack: str
+    stack_version: str
+    accepted: bool
+    silent: bool
+    problems: list[ProblemKeys]
+    shape: Dynamic | None
+
+
 class StacksDocument(Common):
     """specplan.stacks/1."""
 
@@ -689,6 +707,7 @@ DOCUMENTS: dict[str, Any] = {
     "report": ReportDocument,
     "simulate": SimulateDocument,
     "export": ExportDocument,
+    "check": CheckDocument,
     "stacks": StacksDocument,
     "measure.device": MeasureDeviceDocument,
     "measure.curve": MeasureCurveDocument,

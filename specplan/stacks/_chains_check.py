@@ -88,7 +88,7 @@ def mlc(settings: Settings, capability: Capability, version: str) -> list[Proble
 def tgi(settings: Settings, capability: Capability, version: str) -> list[Problem]:
     """The launcher's flag."""
     problems = outside(settings, "speculate", 0, None, "refused by the launcher")
-    k, heads = whole(settings, "speculate"), around(settings, "medusa_num_heads")
+    k, heads = whole(settings, "speculate"), around(settings, "medusa_num_heads", around(settings, "heads"))
     if k is not None and type(heads) is int and k > heads:
         problems.append(Problem("refused", "speculate", f"{k} is above the {heads} Medusa heads of the model"))
     return problems

@@ -14,6 +14,7 @@ from ._numbers_check import names, outside, whole
 from ._paths_check import unknown_settings
 from .capability import Capability, Problem
 from .exporting import pool_size
+from .settings_text import around
 
 STEPS, TOPK, TOKENS = "speculative_num_steps", "speculative_eagle_topk", "speculative_num_draft_tokens"
 ADAPTIVE = "speculative_adaptive_config"
@@ -279,6 +280,6 @@ def _requests(given: Mapping[str, Any]) -> list[Problem]:
     if "max_running_requests" in given or not given.get("speculative_algorithm"):
         return []
     text = f"is not set: with speculation it becomes {DEFAULT_REQUESTS}, and larger batches wait"
-    largest = whole(given, "max_batch")
-    kind = "silent" if largest is not None and largest > DEFAULT_REQUESTS else "note"
+    largest = around(given, "max_batch")
+    kind = "silent" if type(largest) is int and largest > DEFAULT_REQUESTS else "note"
     return [Problem(kind, "max_running_requests", text)]

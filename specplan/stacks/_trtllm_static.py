@@ -11,6 +11,7 @@ from . import buffers
 from ._paths_check import Outcomes, path_problems
 from .capability import Capability, Export, Problem, Wanted
 from .path_list import parse_paths, paths_of
+from .settings_text import around
 from .writing import draft_missing, named
 
 METHODS = {
@@ -97,7 +98,7 @@ def check(settings: Mapping[str, Any], capability: Capability, version: str) -> 
     if "eagle_choices" in settings:
         problems += _eagle(settings, capability)
     if "medusa_choices" in settings:
-        heads = settings.get("num_medusa_heads")
+        heads = settings.get("num_medusa_heads", around(settings, "heads"))
         heads = heads if type(heads) is int else None
         problems += path_problems("medusa_choices", settings["medusa_choices"], capability, ENGINE, heads=heads)
     return problems

@@ -200,7 +200,7 @@ def _of_ranges(ranges: list[tuple[int, ...]], given: Mapping[str, Any]) -> list[
 
 def _of_server(ranges: list[tuple[int, ...]], settings: Mapping[str, Any]) -> list[Problem]:
     problems = []
-    largest = around(settings, "max_num_seqs")
+    largest = around(settings, "max_num_seqs", around(settings, "max_batch"))
     last, tail = ranges[-1][1], ranges[-1][2]
     if tail and type(largest) is int and largest > last:
         text = f"batches {last + 1} to {largest} are in no range: K {tail} goes on there, it is not switched off"

@@ -9,6 +9,7 @@ from . import buffers, medusa
 from ._paths_check import Outcomes, path_problems, shape_of
 from .capability import Capability, Export, Problem, Stack, Wanted
 from .path_list import paths_export
+from .settings_text import around
 
 
 def export(wanted: Wanted, capability: Capability, version: str) -> Export:
@@ -25,7 +26,7 @@ def export(wanted: Wanted, capability: Capability, version: str) -> Export:
 
 def check(settings: Mapping[str, Any], capability: Capability, version: str) -> list[Problem]:
     """What `generate_hydra_buffers` and the heads make of a hand-written list."""
-    heads = settings.get("hydra_num_heads")
+    heads = settings.get("hydra_num_heads", around(settings, "heads"))
     given = settings.get("hydra_choices")
     return path_problems("hydra_choices", given, capability, OUTCOMES, heads=heads if type(heads) is int else None)
 

@@ -15,6 +15,7 @@ from ._paths_check import Outcomes, path_problems, shape_of
 from .capability import Capability, Export, Problem, Stack, Wanted
 from .path_list import paths_export
 from .reading import Asked, Reading
+from .settings_text import around
 
 _MEANING = (
     "accuracy of each head by rank, over all positions; heads are taken as independent of each other: the rate of a "
@@ -105,7 +106,7 @@ def need_of_heads(wanted: Wanted) -> tuple[str, ...]:
 
 def check(settings: Mapping[str, Any], capability: Capability, version: str) -> list[Problem]:
     """What `generate_medusa_buffers` and the first draft make of a hand-written list."""
-    heads = settings.get("medusa_num_heads")
+    heads = settings.get("medusa_num_heads", around(settings, "heads"))
     given = settings.get("medusa_choices")
     return path_problems("medusa_choices", given, capability, OUTCOMES, heads=heads if type(heads) is int else None)
 

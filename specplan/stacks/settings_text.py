@@ -29,13 +29,16 @@ def read_settings(given: str) -> dict[str, Any]:
 
     Raises  InputError when it is neither.
     """
-    if _is_text(given):
+    if not given.strip():
+        raise InputError("no settings", hint="flags, JSON, or the name of a file")
+    if is_text(given):
         return parse_settings(given)
     data = data_of(read_bytes(given), where=given)
     return _flat(data, given)
 
 
-def _is_text(given: str) -> bool:
+def is_text(given: str) -> bool:
+    """Whether it is the settings themselves, not the name of their file."""
     text = given.strip()
     return text[:1] in ("-", "{", "[", "(") or _VARIABLE.match(text) is not None or (" " in text and "--" in text)
 
