@@ -46,6 +46,9 @@ def transformers(settings: Settings, capability: Capability, version: str) -> li
     if k is not None and schedule in ("heuristic", "heuristic_transient"):
         text = "+2 after a draft that is accepted whole, -1 otherwise: the length moves away from what is set"
         problems.append(Problem("silent", "num_assistant_tokens_schedule", text))
+    if "assistant_model" in settings and k is not None:
+        text = "read from the assistant's generation config; beside assistant_model, in generate(), it is ignored"
+        problems.append(Problem("silent", name, text))
     threshold = settings.get("assistant_confidence_threshold", 0.4)
     if k is not None and isinstance(threshold, (int, float)) and threshold > 0:
         text = f"{threshold:g} stops drafting where the assistant is unsure (0 keeps the length)"

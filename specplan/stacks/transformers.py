@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..errors import DoesNotFit
+from ..errors import DoesNotFit, InputError
 from . import _chains_check
 from .capability import Capability, Export, Stack, Wanted
 from .writing import draft_missing
@@ -23,40 +23,40 @@ _RECORD = Capability(
         "prompt_lookup_num_tokens",
     ),
     "generation/candidate_generator.py, generation/configuration_utils.py @5.24.0",
-    note="one sequence at a time; older versions read the length from the assistant's own generation config",
+    note="one sequence at a time; the length is read from the generation config of the model that drafts",
 )
 
 
 def export(wanted: Wanted, capability: Capability, version: str) -> Export:
-    """Arguments of `generate`. A fixed length: schedule constant, confidence threshold 0."""
+    """What the drafting model's generation config has to hold, or the argument of `generate` for n-grams.
+
+    The length, the schedule and the threshold are read from the config of the model that drafts; as arguments of
+    `generate` they are ignored without a word. A fixed length needs the schedule constant and the threshold 0.
+    """
     batch = max(wanted.batch, wanted.max_batch or 1)
     if batch > 1:
         raise DoesNotFit(f"transformers: assisted generation takes one sequence, not {batch}", hint="--batch 1")
-    settings = _settings(wanted)
-    named = {"assistant_model": "assistant"} if wanted.method in (None, "chain") else {}
-    arguments = ", ".join(f"{name}={value!r}" for name, value in settings.items())
-    extra = "".join(f", {name}={value}" for name, value in named.items())
-    command = f"model.generate(**inputs{extra}, {arguments})"
-    notes = ("the default schedule changes the length, and the default threshold 0.4 stops drafting early",)
-    warnings = draft_missing(wanted, wanted.method in (None, "chain"))
-    return Export(settings, command=command, notes=() if wanted.method == "ngram" else notes, warnings=warnings)
-
-
-def _settings(wanted: Wanted) -> dict[str, Any]:
     if wanted.method == "ngram":
-        return {"prompt_lookup_num_tokens": wanted.longest}
-    settings: dict[str, Any] = {
+        settings: dict[str, Any] = {"prompt_lookup_num_tokens": wanted.longest}
+        return Export(settings, command=f"model.generate(**inputs, prompt_lookup_num_tokens={wanted.longest})")
+    if wanted.method == "mtp":
+        note = f"the length is the checkpoint's num_mtp_layers, which has to be {wanted.longest}"
+        return Export({"use_mtp": True}, command="model.generate(**inputs, use_mtp=True)", notes=(note,))
+    fixed = {
         "num_assistant_tokens": wanted.longest,
         "num_assistant_tokens_schedule": "constant",
         "assistant_confidence_threshold": 0.0,
     }
-    if wanted.method == "mtp":
-        return {"use_mtp": True, **settings}
+    drafting, argument, settings = "assistant", "assistant_model=assistant", dict(fixed)
     if wanted.method == "layerskip":
         if wanted.exit_layer is None:
-            raise DoesNotFit("transformers: the exit layer is not known", hint="--exit-layer 8")
+            raise InputError("transformers: the exit layer is not known", hint="--exit-layer 8")
+        drafting, argument = "model", f"assistant_early_exit={wanted.exit_layer}"
         settings["assistant_early_exit"] = wanted.exit_layer
-    return settings
+    values = ", ".join(f"{name}={value!r}" for name, value in fixed.items())
+    command = f"{drafting}.generation_config.update({values}); model.generate(**inputs, {argument})"
+    notes = (f"read from the generation config of the {drafting}; given to generate() they are ignored silently",)
+    return Export(settings, command=command, notes=notes, warnings=draft_missing(wanted, drafting == "assistant"))
 
 
 STACK = Stack(
