@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any
@@ -126,7 +126,7 @@ def trusted(record: type[RecordT], text: str, *, where: str) -> RecordT:
 
 
 def _unknown(text: str) -> InputError:
-    known = {fold(alias): alias for alias in _aliases()} | {name: name for name in names()}
+    known = {fold(alias): alias for alias in aliases()} | {name: name for name in names()}
     close = nearest(fold(text), known) or nearest(re.sub(r"^(nvidia|amd|intel|geforce)-", "", fold(text)), known)
     head = f"nearest: {', '.join(known[key] for key in close)}; " if close else ""
     return InputError(
@@ -135,14 +135,30 @@ def _unknown(text: str) -> InputError:
     )
 
 
-def _aliases() -> list[str]:
-    """The texts in the `aliases:` lists, as they stand in the heads."""
-    found: list[str] = []
+def aliases() -> list[str]:
+    """The texts in the `aliases:` lists, as they stand in the heads.
+
+    >>> "A100-SXM4-80GB" in aliases()
+    True
+    """
+    return [line.strip()[2:].strip("\"'") for line in _head_lines("aliases", "  - ")]
+
+
+def short_names() -> list[str]:
+    """Names that stand for one device of several, from the `default_for:` tables.
+
+    >>> "a100" in short_names()
+    True
+    """
+    return [line.partition(":")[0].strip() for line in _head_lines("default_for", "  ")]
+
+
+def _head_lines(key: str, start: str) -> Iterator[str]:
+    """The lines below a key in the heads of all profiles."""
     for name in names():
         head = _head(f"{folder()}/{name}.yaml").decode("utf-8", "ignore")
-        block = re.search(r"^aliases:\n((?:  - .*\n?)+)", head, re.MULTILINE)
-        found += [line.strip()[2:].strip("\"'") for line in block[1].splitlines()] if block else []
-    return found
+        block = re.search(rf"^{key}:\n((?:{start}.*\n?)+)", head, re.MULTILINE)
+        yield from block[1].splitlines() if block else ()
 
 
 # -- defaults ---------------------------------------------------------------------------------------------------------

@@ -32,6 +32,7 @@ VERBS = {
     "hardware": "Device profiles: list, show, check.",
     "models": "Models: list, show.",
     "measure": "Measure on this device: acceptance, and predicted against measured.",
+    "completion": "A script that completes verbs, options, devices, models and stacks in bash, zsh or fish.",
 }
 
 ClickException: Any = typer.BadParameter.__mro__[2]
