@@ -1,4 +1,4 @@
-"""Write the real output under every `$ specplan ...` of the README and of docs/*.md, and docs/schemas.
+"""Write the real output under every `$ specplan ...` of the README and of docs/*.md, the pictures, and docs/schemas.
 
     python docs/refresh.py
 
@@ -9,7 +9,8 @@ A block is
     ...
     ```
 
-and everything after the command is its standard output. A test checks that the files are up to date.
+and everything after the command is its standard output. A line `specplan ... --plot docs/img/NAME.svg` on a page draws
+that picture. Tests check that the files are up to date.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
+PICTURE = re.compile(r"^(?:\$ )?(specplan [^\n]*--plot (docs/img/\S+)[^\n]*)$", re.MULTILINE)
 BLOCK = re.compile(r"^```console\n(\$ specplan [^\n]*)\n.*?^```$", re.MULTILINE | re.DOTALL)
 
 
@@ -47,6 +49,12 @@ def refreshed(text: str, shown: Callable[[str], str] = output) -> str:
     return BLOCK.sub(lambda block: f"```console\n{block[1]}\n{shown(block[1])}```", text)
 
 
+def pictures() -> dict[str, str]:
+    """The command of every picture that a page draws, by the picture's path."""
+    pages = (page.read_text(encoding="utf-8") for page in files())
+    return {path: command for text in pages for command, path in PICTURE.findall(text)}
+
+
 def write_schemas() -> None:
     """docs/schemas: one JSON Schema a document."""
     import json
@@ -65,5 +73,7 @@ def write_schemas() -> None:
 
 if __name__ == "__main__":
     write_schemas()
+    for command in pictures().values():
+        output(f"$ {command}")
     for page in files():
         page.write_text(refreshed(page.read_text(encoding="utf-8")), encoding="utf-8")

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import importlib.util
 import itertools
 import xml.etree.ElementTree as ElementTree
+from pathlib import Path
 
 import matplotlib as mpl
 import pytest
@@ -21,6 +23,11 @@ from specplan.render.figures.sheet import Panel, Sheet, drawn, write_sheet
 from specplan.render.figures.style import THEMES
 from specplan.tree import TokenTree
 from specplan.views import best_chain, positions, rank_rows, rate_grid, spans
+
+ROOT = Path(__file__).resolve().parent.parent
+spec = importlib.util.spec_from_file_location("refresh", ROOT / "docs" / "refresh.py")
+refresh = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(refresh)
 
 DEVICE = "--gpu a100 --model llama-2-13b --draft llama-68m"
 COUNTS = "depth,rank,accepted,trials\n1,0,423,667\n1,1,60,667\n2,0,220,423\n2,1,40,423\n"
@@ -361,3 +368,20 @@ def test_the_heat_map_of_one_node_can_be_drawn():
     grid = rate_grid(Independent(0.6), Limits(1), costs, holding=[best])
     panel = Panel(lambda axes, theme: draw_heat(axes, theme, grid, optimum=best, recommended=best))
     assert len(drawn(Sheet("x", [panel]), THEMES["light"]).findobj(mpl.axes.Axes)) == 2
+
+
+# ---- the pictures in docs
+
+
+def _words(path: Path) -> set[str]:
+    texts = ElementTree.parse(path).getroot().iter("{http://www.w3.org/2000/svg}text")
+    return {"".join(node.itertext()) for node in texts}
+
+
+@pytest.mark.parametrize("picture", refresh.pictures())
+def test_a_picture_of_the_docs_says_what_its_command_draws(specplan, tmp_path, monkeypatch, picture):
+    monkeypatch.chdir(ROOT)
+    command = refresh.pictures()[picture].replace(picture, str(tmp_path / "x.svg"))
+    assert specplan(command.split()[1:]).code == 0
+    assert _words(tmp_path / "x.svg") == _words(ROOT / picture), "run python docs/refresh.py"
+    assert (ROOT / picture).stat().st_size < 200_000
