@@ -114,7 +114,7 @@ def test_the_heat_map_marks_the_optimum_where_the_answer_has_it(figure):
     labels = {round(tick): label.get_text() for tick, label in zip(axes.get_xticks(), axes.get_xticklabels())}
     assert depth == document["optimum"]["depth"]
     assert labels.get(round(x), str(document["optimum"]["nodes"])) == str(document["optimum"]["nodes"])
-    [mesh] = axes.collections
+    [mesh] = axes.images
     assert mesh.get_array().max() == pytest.approx(document["optimum"]["speedup"], rel=1e-12)
     assert mesh.get_array()[int(depth) - 1, int(x)] == mesh.get_array().max()
 

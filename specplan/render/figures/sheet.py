@@ -44,7 +44,7 @@ class Sheet:
     panels: Sequence[Panel]
 
     def rows(self) -> list[list[Panel]]:
-        """Panels by row; one that is left alone in its row stays there."""
+        """Panels by row; one that is left alone has it all."""
         rows: list[list[Panel]] = []
         for panel in self.panels:
             if rows and not panel.wide and len(rows[-1]) == 1 and not rows[-1][0].wide:
@@ -100,7 +100,7 @@ def drawn(sheet: Sheet, theme: Theme) -> Any:
     figure.suptitle(_wrapped(sheet.heading, columns), x=0.12 / figure.get_figwidth(), ha="left")
     # A sub-figure a row: the rows need not agree on where their axes begin.
     for place, row in zip(figure.subfigures(len(rows), 1, height_ratios=heights, squeeze=False)[:, 0], rows):
-        grid = place.add_gridspec(1, 1 if row[0].wide else columns)
+        grid = place.add_gridspec(1, len(row))
         for column, panel in enumerate(row):
             panel.draw(place.add_subplot(grid[0, column]), theme)
     return figure
