@@ -209,6 +209,14 @@ def test_the_curves_go_into_the_profile_and_win_over_the_formula(specplan, small
     assert len(specplan(again).json["curves"]) == 8
 
 
+def test_the_curve_is_drawn_on_its_formula(specplan, small, tmp_path):
+    pytest.importorskip("matplotlib")
+    picture = tmp_path / "curve.svg"
+    ran = specplan(run(small, "--widths", "1,2,4,8", "--plot", str(picture)))
+    assert ran.code == 0, ran.err
+    assert "predicted" in picture.read_text()
+
+
 def test_layers_that_were_not_timed_follow_by_the_line(specplan, small):
     ran = specplan(run(small, "--depths", "1,3", "--widths", "1,4", "--json")).json
     [table] = ran["tables"]

@@ -7,29 +7,32 @@ from typing import Any
 from .. import units
 from ..errors import InputError
 from . import values
-from .finish import finish
+from .finish import check_plot, finish
 from .measuring import check_profile_path, incomplete, origin, place_from
-from .options import Curves, Measuring, Output, command
+from .options import Curves, Measuring, Output, Plot, command
 from .progress import METER
 
 DTYPES = ("bf16", "fp16", "fp32")
 
 
 @command
-def curve(of: Curves, measuring: Measuring, output: Output) -> None:
-    """Time of a pass by its width, with random weights of a model's shape; the curve goes into the profile.
+def curve(of: Curves, measuring: Measuring, output: Output, plot: Plot) -> None:
+    """Time of a pass by width, with random weights, into the profile.
 
     \b
     specplan measure curve --model llama-3.2-1b --context 128,2k --batch 1,8 --profile my-gpu.yaml
     specplan measure curve --model llama-3-70b --draft llama-3.2-1b --profile my-gpu.yaml --csv curve.csv
+
+    Curves win over the formula, for their model, dtype and batch. The fit is a summary of what they say of the device.
     """
     from ..measure import need
 
     need("torch")
-    from ..measure.width_curve import default_widths, summaries
+    from ..measure.width_curve import default_widths, formula_times, summaries
     from ..render.measured import curve_answer
     from ..render.output import write_whole
 
+    check_plot(plot)
     models = _models(of)
     hardware = _profile(of)
     place = place_from(measuring)
@@ -58,7 +61,14 @@ def curve(of: Curves, measuring: Measuring, output: Output) -> None:
     if of.csv is not None:
         write_whole(of.csv, _csv(tables))
     found = summaries(tables, anchors=anchors)
-    finish(curve_answer(place, tables, found, inputs=inputs, written=of.profile, notes=notes), output)
+    answer = curve_answer(place, tables, found, inputs=inputs, written=of.profile, notes=notes)
+
+    def sheet() -> Any:
+        from ..render.figures.sheets import curve_sheet
+
+        return curve_sheet(answer, tables, [formula_times(table, found) for table in tables])
+
+    finish(answer, output, plot=plot, sheet=sheet)
 
 
 def _models(of: Curves) -> list[Any]:

@@ -13,12 +13,14 @@ from .progress import METER
 
 @command
 def device(measuring: Measuring, of: Measured, output: Printed) -> None:
-    """Bandwidth, matrix peaks and overheads of this device, written as a profile that --gpu takes.
+    """Bandwidth, peaks and overheads of this device, as a profile.
 
     \b
     specplan measure device --out my-gpu.yaml
     specplan measure device --out my-cpu.yaml --device cpu --threads 8 --quick
     torchrun --standalone --nproc_per_node 2 -m specplan measure device --tp 2 --out my-gpu.yaml
+
+    Every command takes the profile with --gpu my-gpu.yaml. An interrupted run leaves it as it was.
     """
     from ..measure import need
 

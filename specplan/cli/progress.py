@@ -36,7 +36,7 @@ class Meter:
         >>> Meter(done=25, whole=100).text()
         '[#####...............] 25 %'
         """
-        if not self.whole or not self.done:
+        if not self.whole or not (self.done or self.what):
             return ""
         share = min(1.0, self.done / self.whole)
         filled = int(20 * share)

@@ -130,6 +130,11 @@ class Timer:
             return "CUDA events"
         return "process CPU time" if self.threads == 1 else "wall clock"
 
+    def now(self) -> float:
+        """Seconds on the clock that budgets run by: time in which other jobs had the processor does not count."""
+        own = self.device.type == "cpu" and self.threads == 1
+        return time.process_time() if own else time.perf_counter()
+
     def wait(self) -> None:
         """Until the device has done all it was given."""
         if self.device.type == "cuda":
@@ -137,11 +142,11 @@ class Timer:
 
     def warm(self, run: Run, budget: Budget) -> None:
         """Call until caches, clocks and lazily loaded kernels have settled."""
-        started, calls, gone = time.perf_counter(), 0, 0.0
+        started, calls, gone = self.now(), 0, 0.0
         while (calls < budget.warm_calls or gone < budget.warm_s) and (not calls or gone < budget.warm_most_s):
             run()
             self.wait()
-            calls, gone = calls + 1, time.perf_counter() - started
+            calls, gone = calls + 1, self.now() - started
 
     def sample(self, run: Run, *, cold: bool = False, queued: bool = False) -> float:
         """Seconds of one call.
@@ -195,13 +200,13 @@ def time_all(
     order, shuffle = list(runs), random.Random(seed).shuffle
     samples: dict[Key, list[float]] = {key: [] for key in runs}
     shares: dict[Key, list[float]] = {key: [] for key in runs}
-    started = time.perf_counter()
+    started = timer.now()
     while order:
         shuffle(order)
         for key in order:
             samples[key].append(timer.sample(runs[key], cold=cold, queued=queued))
             shares[key].append(timer.cpu_shares[-1] if timer.cpu_shares else 1.0)
-        gone = (time.perf_counter() - started) / budget.seconds
+        gone = (timer.now() - started) / budget.seconds
         if tell is not None:
             tell(min(1.0, gone))
         order = [key for key in order if not _enough(samples[key], gone, budget)]

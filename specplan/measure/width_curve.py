@@ -178,6 +178,7 @@ def tables_of(task: Task, loads: Sequence[Load], *, depths: Sequence[int] = (), 
     Raises  InputError for a shape that the decoder does not compute; EnvironmentProblem when not even two layers fit.
     """
     config = DecoderConfig.from_model(task.model)
+    tell(0.0, f"{task.model.name}: weights")
     decoder = _built(
         task, config, max(depths) if depths else _fitting(task, config, loads), least=max(depths, default=2)
     )
@@ -401,3 +402,14 @@ def _summary(model: str, dtype: str, mode: str, tables: Sequence[Table], anchors
     ]
     elsewhere = error_on_other_depths(passes, anchors=anchors)
     return Summary(model, dtype, mode, fit, "", elsewhere, median(again) if again else None, drift)
+
+
+def formula_times(table: Table, summaries: Sequence[Summary]) -> list[float]:
+    """Seconds by the table's own fit, from width 1 to its last; empty where there is no fit, or not the whole model."""
+    own = [one for one in summaries if (one.model, one.dtype, one.mode) == (table.model, table.dtype, table.mode)]
+    first = next((one for one in table.passes if one.own and one.layers == table.layers), None)
+    if not own or own[0].fit is None or first is None:
+        return []
+    per_token = first.flops / first.tokens
+    tokens = [table.load.batch * width for width in range(1, table.rows[-1].width + 1)]
+    return [own[0].fit.seconds(replace(first, tokens=count, flops=per_token * count)) for count in tokens]

@@ -67,11 +67,13 @@ def draw_curves(
 ) -> None:
     """A measured width curve on the predicted one.
 
-    predicted_s   by width from 1: index i is width i + 1
+    predicted_s   by width from 1: index i is width i + 1; empty where nothing is predicted
     """
     unit, words = time_unit([*measured_s, *predicted_s])
     through = range(1, len(predicted_s) + 1)
-    axes.plot(through, [s / unit for s in predicted_s], color=theme.strong, drawstyle="steps-mid", label="predicted")
+    if predicted_s:
+        steps = {"drawstyle": "steps-mid", "label": "predicted"}
+        axes.plot(through, [s / unit for s in predicted_s], color=theme.strong, **steps)
     axes.plot(
         widths,
         [s / unit for s in measured_s],
@@ -83,5 +85,6 @@ def draw_curves(
     )
     axes.set_ylim(bottom=0)
     width_axis(axes.xaxis, max(len(predicted_s), *widths))
-    title(axes, f"Time of a {name}: measured against predicted", "width", f"time, {words}")
+    against = ": measured against predicted" if predicted_s else ", measured"
+    title(axes, f"Time of a {name}{against}", "width", f"time, {words}")
     legend_below(axes)

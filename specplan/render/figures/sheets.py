@@ -16,6 +16,7 @@ from ..output import Answer
 from ..sweep import Pivot
 from .batch import draw_batch
 from .heat import draw_heat, draw_lengths
+from .measured import draw_curves
 from .methods import draw_break_even, draw_methods, methods_inches
 from .over_p import draw_over_p
 from .pivot import draw_pivot
@@ -57,6 +58,20 @@ def _own(path: Sequence[Roofline], chosen: int) -> dict[int, float]:
 
 def _roofline_panel(path: Mapping[str, Sequence[Roofline]], chosen: int) -> Panel:
     return Panel(partial(draw_roofline, ideal=path["ideal"], calibrated=path["calibrated"], chosen=chosen))
+
+
+def curve_sheet(answer: Answer, tables: Sequence[Any], formulas: Sequence[Sequence[float]]) -> Sheet:
+    """Measured width curves, each on the formula that was fitted to it where there is one.
+
+    formulas   seconds by width from 1, for each table
+    """
+    return Sheet(answer.verdict, [_curve_panel(table, times) for table, times in zip(tables, formulas)])
+
+
+def _curve_panel(table: Any, times: Sequence[float]) -> Panel:
+    widths, measured = [row.width for row in table.rows], [row.seconds for row in table.rows]
+    name = f"pass of {table.model}, batch {table.load.batch}, context {table.load.context}, {table.mode}"
+    return Panel(partial(draw_curves, widths=widths, measured_s=measured, predicted_s=times, name=name))
 
 
 def tree_sheet(answer: Answer, acceptance: Any | None, limits: Limits | None, costs: Costs | None) -> Sheet:
