@@ -20,6 +20,9 @@ from .clocks import Run, Tell, Timing, captured
 SIZES = tuple(4096 * 4**step for step in range(8))
 """Bytes of a message: width x hidden x 2, from one token of a small model to thousands of a large one."""
 
+IN_A_GRAPH = 20
+"""All-reduces one after another in a graph, so that its launch and the waiting for its end hardly count."""
+
 
 @dataclass(frozen=True, slots=True)
 class Message:
@@ -62,7 +65,7 @@ def all_reduce_times(device: torch.device, *, quick: bool, tell: Tell) -> LinkRe
     backend = "nccl" if device.type == "cuda" else "gloo"
     if device.type == "cuda":
         torch.cuda.set_device(device)
-    dist.init_process_group(backend)
+    dist.init_process_group(backend, device_id=device if device.type == "cuda" else None)
     try:
         tp = dist.get_world_size()
         error = split_layer_error(device)
@@ -81,9 +84,11 @@ def all_reduce_times(device: torch.device, *, quick: bool, tell: Tell) -> LinkRe
 def _message(device: torch.device, size: int, *, samples: int) -> Message:
     dtype = torch.bfloat16 if device.type == "cuda" else torch.float32
     payload = torch.zeros(size // dtype.itemsize, dtype=dtype, device=device)
+    in_a_row = IN_A_GRAPH if device.type == "cuda" else 1
 
     def reduce() -> None:
-        dist.all_reduce(payload)
+        for _ in range(in_a_row):
+            dist.all_reduce(payload)
 
     reduce()
     run: Run = captured(reduce, device) if device.type == "cuda" else reduce
@@ -91,15 +96,17 @@ def _message(device: torch.device, size: int, *, samples: int) -> Message:
         run()
     taken = torch.tensor([_sample(run, device) for _ in range(samples)], dtype=torch.float64, device=device)
     dist.all_reduce(taken, op=dist.ReduceOp.MAX)
-    timing = Timing(tuple(taken.tolist()))
+    timing = Timing(tuple(taken.tolist())).over(in_a_row)
     return Message(size, timing.median, timing.p20, timing.p80, samples)
 
 
 def _sample(run: Run, device: torch.device) -> float:
     """Seconds on this rank, from the moment when all are ready."""
-    dist.barrier()
     if device.type == "cuda":
+        dist.barrier(device_ids=[device.index])
         torch.cuda.synchronize(device)
+    else:
+        dist.barrier()
     started = time.perf_counter()
     run()
     if device.type == "cuda":

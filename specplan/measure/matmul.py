@@ -29,6 +29,8 @@ def precisions(place: Place, asked: Sequence[str] = ()) -> tuple[str, ...]:
     if place.is_cuda and torch.version.cuda is not None:
         own = torch.cuda.get_device_capability(place.device)
         possible = tuple(name for name in PRECISIONS if own >= SINCE.get(name, (0, 0)))
+    elif place.is_cuda:
+        possible = tuple(name for name in PRECISIONS if name != "tf32")  # AMD's torch takes it for fp32
     if not asked:
         return tuple(name for name in possible if place.is_cuda or name != "fp16")  # few CPUs have fp16 arithmetic
     chosen = tuple(name for name in possible if name in asked)
