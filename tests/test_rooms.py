@@ -29,7 +29,7 @@ ROOMS = (
     ("plan",),
     ("in_stack", "batch", "views", "explain", "tail", "price", "methods", "compare", "cells"),
     ("fit", "drift"),
-    ("advise", "sweep"),
+    ("advise", "sweep", "validate"),
     ("stacks",),
     ("measure",),
     ("render",),

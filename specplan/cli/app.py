@@ -29,6 +29,7 @@ VERBS = {
     "simulate": "Monte Carlo of rounds beside the analytic tokens per round.",
     "export": "A plan, a tree or lengths by batch size as a serving stack reads them.",
     "stacks": "Serving stacks: what each can run, in which versions, and what it reads.",
+    "validate": "A plan against benchmark results: the error of each term, the overhead that fits.",
     "hardware": "Device profiles: list, show, check.",
     "models": "Models: list, show.",
     "measure": "Measure on this device: acceptance, and predicted against measured.",

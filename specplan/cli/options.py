@@ -375,6 +375,14 @@ class Served(Group):
     n_predict: Text = text("--n-predict", "N", "mtp: tokens that one pass of the checkpoint's own head predicts.")
 
 
+class Validated(Group):
+    """What was measured."""
+
+    panel = "Measured"
+    bench: list[str] = many("--bench", "FILE", "A benchmark's result, or a CSV of a sweep. Repeatable.")
+    tolerance: Text = text("--tolerance", "SHARE", "Exit with 1 when any term is further off, such as 15%.")
+
+
 class Methods(Group):
     """How tokens are drafted."""
 

@@ -17,6 +17,7 @@ from ..plan import BreakEven, DraftTime, Dynamic, Verdict
 from ..price import Price
 from ..roofline import Roofline
 from ..simulate import Simulated
+from ..validate import Term
 from .sweep import Pivot
 
 Mask = list[list[int]]
@@ -320,6 +321,26 @@ class CheckDocument(Common):
     silent: bool
     problems: list[ProblemKeys]
     shape: Dynamic | None
+
+
+class PointKeys(TypedDict):
+    source: str
+    batch: int | None
+    k: int | None
+    nodes: int
+    depth: int
+    terms: dict[str, Term]
+
+
+class ValidateDocument(Common):
+    """specplan.validate/1: `terms` has the largest error of each term (null: not measured), `points` every measurement;
+    `fitted` is null where the measurements do not say it, `intervals` are of 95 %."""
+
+    terms: dict[str, Term | None]
+    points: list[PointKeys]
+    fitted: dict[str, float | None]
+    intervals: dict[str, tuple[float, float] | None]
+    within_tolerance: bool | None
 
 
 class StacksDocument(Common):
@@ -708,6 +729,7 @@ DOCUMENTS: dict[str, Any] = {
     "simulate": SimulateDocument,
     "export": ExportDocument,
     "check": CheckDocument,
+    "validate": ValidateDocument,
     "stacks": StacksDocument,
     "measure.device": MeasureDeviceDocument,
     "measure.curve": MeasureCurveDocument,

@@ -1,0 +1,63 @@
+"""specplan validate"""
+
+from typing import Annotated
+
+import typer
+
+from .. import units
+from ..errors import InputError
+from . import values
+from .app import Command, new_app
+from .finish import finish
+from .options import Output, Validated, command
+
+app = new_app()
+
+
+@app.command(cls=Command)
+@command
+def validate(
+    measured: Validated,
+    output: Output,
+    plan: Annotated[str, typer.Argument(metavar="PLAN", help="The JSON of specplan plan; - is stdin.")],
+) -> None:
+    """A plan against benchmark results: the error of each term, and the overhead that fits.
+
+    \b
+    specplan plan --gpu h100 --model llama-3-8b --draft llama-3.2-1b --p 0.7 --batch 4 --json --out plan.json
+    specplan validate plan.json --bench vllm_result.json
+    specplan validate plan.json --bench sweep.csv --tolerance 15%
+
+    Results of vllm bench serve, sglang.bench_serving, bench_speculative.py, SpecForge, llama.cpp's speed-bench and
+    Spec-Bench are read, and a CSV of batch,k,tokens_per_s,tau (0 is plain decoding).
+    """
+    from ..plan import shape_of
+    from ..render.validate import validate_answer
+    from ..stacks.bench_files import read_bench
+    from ..stacks.sources import read_source
+    from ..validate import validate as compare
+
+    if not measured.bench:
+        raise InputError("no results to compare with", hint="--bench FILE, repeatable")
+    source = read_source(plan)
+    if source.acceptance is None or source.costs is None:
+        raise InputError(
+            f"{plan}: no plan with an acceptance and times",
+            hint="specplan plan --gpu ... --p ... --json --out plan.json",
+        )
+    planned = shape_of(source.tree, source.acceptance, source.costs)
+    if source.dynamic is not None:
+        from dataclasses import replace
+
+        planned = replace(planned, dynamic=source.dynamic)
+    runs = [one for path in measured.bench for one in read_bench(path)]
+    found = compare(source.acceptance, source.costs, runs, planned=planned)
+    tolerance = (
+        None if measured.tolerance is None else values.read("--tolerance", measured.tolerance, units.parse_share)
+    )
+    if tolerance is not None and tolerance < 0:
+        raise InputError(f"--tolerance {measured.tolerance} is below 0", hint="a share such as 15%")
+    inputs = {"plan": plan, "bench": measured.bench, "batch": source.costs.batch, "nodes": source.tree.nodes}
+    finish(validate_answer(found, inputs, tolerance=tolerance, planned_overhead_s=source.costs.overhead_s), output)
+    if tolerance is not None and any(abs(term.error) > tolerance for term in found.terms.values()):
+        raise typer.Exit(1)
