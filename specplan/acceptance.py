@@ -29,7 +29,7 @@ from functools import cached_property
 from typing import Any, ClassVar
 
 from .errors import InputError, did_you_mean
-from .tree import Path, TokenTree
+from .tree import MAX_DEPTH, Path, TokenTree
 
 # Sums of measured shares may exceed 1 by rounding; float32 vectors of 32 entries stay below 1e-6.
 SUM_SLACK = 1e-6
@@ -606,8 +606,8 @@ def chain_lengths(tau_by_k: Mapping[Any, float]) -> list[tuple[int, float]]:
 def _key(k: Any) -> int:
     """JSON has text for keys."""
     text = str(k).strip()
-    if not (text.isascii() and text.isdigit() and len(text) < 10):
-        raise InputError(f"k is {text[:20]!r}", hint="the keys are chain lengths, such as 3")
+    if not (text.isascii() and text.isdigit() and len(text) < 10 and int(text) <= MAX_DEPTH):
+        raise InputError(f"k is {text[:20]!r}", hint=f"the keys are chain lengths, such as 3, at most {MAX_DEPTH}")
     return int(text)
 
 

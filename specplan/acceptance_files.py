@@ -26,7 +26,7 @@ from .acceptance import (
     to_whole,
 )
 from .acceptance_rules import RULES
-from .by_k import ByK, mixed
+from .by_k import ByK, mixed, of_tree
 from .errors import InputError, did_you_mean
 from .tree import Path, read_path
 
@@ -303,6 +303,9 @@ def _agree(chain: Chain, survival: Any) -> Chain:
 
 
 def _read_by_k(data: Mapping[str, Any], shared: dict[str, Any]) -> Acceptance:
+    if isinstance(data.get("measured_tree"), Mapping) and "tau" in data:
+        sizes = {key: to_whole(value, f"measured_tree.{key}") for key, value in data["measured_tree"].items()}
+        return of_tree(sizes, to_number(data["tau"], "tau"), **shared)
     lengths = _need(data, "accept_length_by_k", "by_k")
     if not isinstance(lengths, Mapping):
         raise InputError("accept_length_by_k is not a mapping", hint='write {"1": 1.8, "3": 2.6}')

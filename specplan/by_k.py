@@ -28,9 +28,10 @@ NO_K = (
 class ByK(Acceptance):
     """Chains of measured lengths, and nothing else.
 
-    lengths     tokens per round by K, bonus included; a mapping or pairs. Empty where only trees were measured whose
-                shape is not known: then no chain and no static tree can be valued
+    lengths     tokens per round by K, bonus included; a mapping or pairs. Empty where only a tree was measured
     survivals   P(at least i accepted) at a K, where it was measured; at the others one rate at every position is taken
+    tree        (nodes, levels, tokens per round) of a tree that the engine built anew every round: any tree of that
+                many nodes and levels stands for it, and no other is valued
     Raises      InputError for a length outside 1 to K + 1, and for the value of a shape that was not measured
 
     >>> ByK({2: 2.2}).level_survival(TokenTree.chain(2)) == Chain.from_accept_length(2.2, 2).level_survival(
@@ -40,6 +41,7 @@ class ByK(Acceptance):
 
     lengths: tuple[tuple[int, float], ...]
     survivals: tuple[tuple[int, tuple[float, ...]], ...] = ()
+    tree: tuple[int, int, float] | None = None
     kind: ClassVar[str] = "by_k"
     by_node: ClassVar[bool] = False
 
@@ -68,7 +70,7 @@ class ByK(Acceptance):
 
     @property
     def max_depth(self) -> int | None:
-        return max(self.ks, default=1)
+        return max((*self.ks, *([self.tree[1]] if self.tree else ())), default=1)
 
     @property
     def siblings_known(self) -> bool:
@@ -79,10 +81,13 @@ class ByK(Acceptance):
         return True
 
     def knows(self, tree: TokenTree) -> bool:
-        return not tree.nodes or (tree.nodes == tree.depth and tree.nodes in self.ks)
+        return not tree.nodes or self._is_measured_tree(tree) or (tree.nodes == tree.depth and tree.nodes in self.ks)
+
+    def _is_measured_tree(self, tree: TokenTree) -> bool:
+        return self.tree is not None and (tree.nodes, tree.depth) == self.tree[:2] and tree.nodes > tree.depth
 
     def rounds_of(self, tree: TokenTree) -> float | None:
-        counted = tree.nodes == self.about.get("k", tree.nodes)
+        counted = self._is_measured_tree(tree) or tree.nodes == self.about.get("k")
         return self.counts.rounds if counted and self.counts is not None else None
 
     def reach(self, tree: TokenTree) -> list[float]:
@@ -90,6 +95,8 @@ class ByK(Acceptance):
             return []
         if not self.knows(tree):
             raise self._unknown(tree)
+        if self._is_measured_tree(tree):
+            return self._reach_of_tree(tree)
         rates = dict(self.survivals).get(tree.nodes)
         if rates is not None and len(rates) == tree.nodes:
             return list(rates)
@@ -98,7 +105,20 @@ class ByK(Acceptance):
     def accepted(self, tree: TokenTree) -> float:
         if tree.nodes and not self.knows(tree):
             raise self._unknown(tree)
+        if self.tree is not None and self._is_measured_tree(tree):
+            return self.tree[2] - 1.0
         return dict(self.lengths)[tree.nodes] - 1.0 if tree.nodes else 0.0
+
+    def _reach_of_tree(self, tree: TokenTree) -> list[float]:
+        """What is accepted of each level, at its first node: which node it was is not known."""
+        assert self.tree is not None
+        levels = Chain.from_accept_length(self.tree[2], tree.depth).level_survival(TokenTree.chain(tree.depth))
+        seen: set[int] = set()
+        reach = []
+        for depth in tree.position_offsets:
+            reach.append(0.0 if depth in seen else levels[depth - 1])
+            seen.add(depth)
+        return reach
 
     def _unknown(self, tree: TokenTree) -> InputError:
         shape = f"a chain of {tree.nodes}" if tree.nodes == tree.depth else f"a tree of {tree.nodes} nodes"
@@ -123,6 +143,34 @@ class ByK(Acceptance):
 
     def breadth(self, state: Any, depth: int) -> int | None:
         return 1
+
+
+def standing_for(nodes: int, depth: int) -> TokenTree:
+    """A tree of that many nodes and levels, levels as even as can be: it costs what a tree of unknown shape costs.
+
+    >>> standing_for(7, 3).widths
+    (3, 2, 2)
+    """
+    parents: list[int] = []
+    ranks: list[int] = []
+    above, left = -1, nodes
+    for level in range(depth):
+        width = -(-left // (depth - level))
+        first = len(parents)
+        parents += [above] * width
+        ranks += range(width)
+        above, left = first, left - width
+    return TokenTree.from_parents(parents, ranks)
+
+
+def of_tree(measured: Mapping[str, int], tau: float, **shared: Any) -> ByK:
+    """The acceptance of a tree that was measured: valued where its nodes and levels are known.
+
+    measured   steps and nodes, as the readers find them
+    """
+    nodes, steps = measured.get("nodes"), measured.get("steps")
+    known = nodes is not None and steps is not None and nodes > steps >= 1 and tau <= steps + 1
+    return ByK((), tree=(nodes, steps, tau) if known else None, **shared)  # type: ignore[arg-type]
 
 
 def mixed(parts: Sequence[Acceptance], weights: Sequence[float], **shared: Any) -> Acceptance:

@@ -287,4 +287,5 @@ def still_best(
     if now.speedup is None or best.speedup is None:
         raise InputError("no times to compare shapes by", hint="a device and a model, or measured times, are needed")
     loss = max(0.0, 1.0 - now.speedup / best.speedup)
+    best = now if now.speedup > best.speedup else best  # a tree that the engine built is none that the search knows
     return StillBest(now, best, loss, loss <= tie)

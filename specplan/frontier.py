@@ -22,6 +22,7 @@ from operator import mul, neg
 from typing import Any, Protocol, runtime_checkable
 
 from .acceptance import Acceptance, ByDepth, Mixture, Paths
+from .errors import InputError
 from .tree import TokenTree
 
 Row = tuple[tuple[float, ...], "tuple[int, ...] | None"]
@@ -64,6 +65,8 @@ class ExactDepth(Engine, Protocol):
 
 def engine_for(acceptance: Acceptance, max_nodes: int, max_children: int | None = None) -> Engine:
     """The engine that is exact for this acceptance, where there is one."""
+    if not acceptance.by_node:
+        raise InputError(f"no trees from {acceptance.kind}: it values measured shapes alone", hint="fastest_tree")
     if isinstance(acceptance, ByDepth) and acceptance.is_monotone:
         return LevelLists(acceptance, max_nodes, max_children)
     if isinstance(acceptance, (ByDepth, Paths)) and not acceptance.is_monotone:

@@ -145,8 +145,6 @@ def best_trees(acceptance: Any, *, max_nodes: int, max_depth: int, max_children:
     depth = limit(max_depth, "max_depth", MAX_DEPTH)
     children = None if max_children is None else limit(max_children, "max_children", MAX_NODES)
     known = as_acceptance(acceptance)
-    if not known.by_node:
-        raise InputError(f"no trees from {known.kind}: it knows chains of measured lengths alone", hint="fastest_tree")
     return Frontier(known, nodes, depth, engine_for(known, nodes, children))
 
 

@@ -241,7 +241,7 @@ def _kind(cell: Cell, load: tuple[int, int], chances: Sequence[Chance]) -> str:
 
 
 def _kind_of(cell: Cell, setting: Setting, acceptance: Acceptance | None) -> str:
-    if acceptance is None:
+    if acceptance is None or not acceptance.by_node:
         return "singly"
     try:
         method = cell.build(setting, 1.0, acceptance)

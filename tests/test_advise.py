@@ -197,3 +197,19 @@ def test_an_earlier_page_makes_advise_judge_the_rounds_between(specplan, tmp_pat
     assert ran["drift"]["window"] is True
     assert any("between the two snapshots" in note for note in ran["notes"])
     assert specplan(f"{DEVICE} --acceptance {after} --json").json["tau"] == pytest.approx(1.8)
+
+
+ROWS = '{"batch_size": 1, "steps": 3, "topk": 4, "num_draft_tokens": 16, "acc_length": 2.52}'
+
+
+@pytest.mark.parametrize(("round_s", "verdict"), [("40ms", "keep"), ("70ms", "off")])
+def test_a_tree_that_the_engine_built_is_judged_by_its_tokens_per_round(specplan, tmp_path, round_s, verdict):
+    file = tmp_path / "rows.jsonl"
+    file.write_text(ROWS)
+    ran = specplan(f"advise --acceptance {file} --measured-tpot 25ms --round {round_s} --json")
+    assert ran.code == 0, ran.err
+    assert (ran.json["verdict"], ran.json["tau"]) == (verdict, pytest.approx(2.52))
+    assert (ran.json["used"]["nodes"], ran.json["used"]["depth"]) == (15, 3)
+    assert ran.json["speedup"] == pytest.approx(2.52 * 25 / float(round_s[:2]))
+    planned = specplan(f"{DEVICE} --acceptance {file} --json").json
+    assert planned["used"]["nodes"] == 15

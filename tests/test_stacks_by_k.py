@@ -105,7 +105,7 @@ def test_the_best_chain_is_one_of_those_that_were_measured():
     answer = plan(some, costs, Limits(8, children=1))
     assert {row.nodes for row in answer.best.candidates if row.depth is not None} == {0, 2, 8}
     assert best_tree(some, Limits(7, children=1), None).shape.nodes == 2
-    with pytest.raises(InputError, match="measured lengths alone"):
+    with pytest.raises(InputError, match="measured shapes alone"):
         best_trees(some, max_nodes=4, max_depth=4)
 
 
@@ -124,6 +124,9 @@ def test_the_verbs_use_the_measured_lengths(specplan):
     assert rows["chain"]["recommended"]["tau"] == taus[rows["chain"]["recommended"]["nodes"]]
     advised = specplan(f"advise {DEVICE} --acceptance {PROFILE} --json").json
     assert (advised["tau"], advised["used"]["nodes"]) == (2.65, 3)
+    swept = specplan(f"sweep {DEVICE} --acceptance {PROFILE} --batch 1,8 --json")
+    assert swept.code == 0
+    assert "2 of 2 points" in specplan(f"sweep {DEVICE} --acceptance {PROFILE} --batch 1,8").out.splitlines()[0]
     late = specplan(f"plan {DEVICE} --acceptance {PROFILE} --tokens 60 --deadline 2s --percentile 99 --json")
     assert late.code == 0
 

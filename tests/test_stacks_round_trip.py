@@ -142,12 +142,52 @@ def table(run):
     return "\n".join(["depth,rank,accepted,trials", *lines])
 
 
+def atom(run):
+    shares = {str(j): count for j, count in enumerate(run.histogram)}
+    drafted = {"total_draft_tokens": run.drafted, "acceptance_rate": round(run.accepted / run.drafted, 4)}
+    return json.dumps({"average_tokens_per_forward": round(run.tau, 3), "distribution": shares} | drafted)
+
+
+def aiperf(run):
+    counts = {str(j): count for j, count in enumerate(run.histogram) if count}
+    total = {"unit": "tokens", "avg": float(run.drafted)}
+    return json.dumps({"pooled_spec_decode_acceptance_histogram": counts, "total_draft_tokens": total})
+
+
+def lm_studio(run):
+    counts = {"acceptedDraftTokensCount": run.accepted, "predictedTokensCount": run.rounds + run.accepted}
+    return json.dumps({"stats": counts | {"totalDraftTokensCount": run.drafted}})
+
+
+def tgi_buckets(run):
+    rows = [f'tgi_request_skipped_tokens_bucket{{le="{j}"}} {run.rounds - n}' for j, n in enumerate(run.reached)]
+    rows.append(f'tgi_request_skipped_tokens_bucket{{le="{run.k}"}} {run.rounds}')
+    return "\n".join(rows) + "\n" + tgi(run)
+
+
+def rows_of_json(run):
+    pairs = zip([run.rounds, *run.reached], run.reached)
+    return json.dumps([{"depth": d, "rank": 0, "accepted": a, "trials": t} for d, (t, a) in enumerate(pairs, 1) if t])
+
+
+def early_v1_log(run):
+    percent = 100 * run.accepted / run.drafted
+    line = f"Draft acceptance rate: {percent:.1f}%, Accepted: {run.accepted} tokens, Drafted: {run.drafted} tokens"
+    return json.dumps({"log": f"INFO SpecDecoding metrics: {line}\n", "stream": "stderr"})
+
+
+def lmdeploy(run):
+    counts = {"num_drafts": run.rounds, "num_draft_tokens": run.drafted, "num_accepted_tokens": run.accepted}
+    return json.dumps({"spec_info": counts})
+
+
 WRITERS = {
     "vllm page": counters("vllm"),
     "llama.cpp page": counters("llamacpp"),
     "lmdeploy page": counters("lmdeploy"),
     "histogram": lambda run: json.dumps(run.histogram),
     **{f.__name__: f for f in (vllm_bench, per_request, meta_info, trtllm, timings, example, server_log, v0_log)},
+    **{f.__name__: f for f in (atom, aiperf, lm_studio, tgi_buckets, rows_of_json, early_v1_log, lmdeploy)},
     **{f.__name__: f for f in (mlc, spec_bench, eagle, tgi, tokens_of_a_step, table)},
 }
 

@@ -88,6 +88,10 @@ def test_a_plan_from_a_measured_tree_is_refused_and_its_document_reads_back(spec
     assert ran.json["warnings"]
     assert "of a tree" in specplan(["acceptance", str(file)]).out.splitlines()[0]
     assert "was not measured" in refused(["tree", "--acceptance", str(out), "--k", "3"])
+    device = ["--gpu", "h100", "--model", "llama-3-8b", "--draft", "llama-3.2-1b"]
+    for verb in ("plan", "compare"):
+        assert "nothing follows for other shapes" in refused([verb, *device, "--acceptance", str(out)])
+    assert "nothing follows" in refused(["tree", "--acceptance", str(out), "--budget", "8"])
 
 
 # ---- bare numbers

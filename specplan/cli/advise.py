@@ -89,6 +89,7 @@ def _since(
 def _in_use(shape: options.Shape, likely: Any) -> Any:
     """The tree that runs now."""
     from ..advise import known_length
+    from ..by_k import standing_for
     from ..tree import TokenTree
 
     if shape.from_ is not None and shape.k is None:
@@ -98,6 +99,9 @@ def _in_use(shape: options.Shape, likely: Any) -> Any:
             return read_tree(shape.from_)
     if shape.from_ is not None:
         raise InputError("--from and --k both give the tree", hint="leave one of them out")
+    measured = {} if likely is None else likely.about.get("measured_tree") or {}
+    if shape.k is None and {"steps", "nodes"} <= measured.keys():
+        return standing_for(measured["nodes"], measured["steps"])
     k = values.positive("--k", shape.k) if shape.k is not None else likely and known_length(likely)
     if not k:
         raise InputError("what runs now is not known", hint="--k 5 is a chain of 5, --from FILE a tree")

@@ -284,8 +284,18 @@ def as_deep_as(place: scenes.Scene, tree: Any, acceptance: Any) -> Any:
     return longer
 
 
+def refuse_without_chains(acceptance: Any) -> None:
+    """Of a tree that the engine built nothing follows for any other shape: there is nothing to plan."""
+    if acceptance is not None and not acceptance.by_node and not acceptance.ks:
+        raise InputError(
+            "the acceptance is that of a tree which the engine built: nothing follows for other shapes",
+            hint="specplan advise judges it as it runs; for a plan measure chains (topk 1)",
+        )
+
+
 def refuse_unknown_siblings(acceptance: Any, limits: Any) -> None:
     """Chain data says nothing about siblings: a tree from it is refused."""
+    refuse_without_chains(acceptance)
     if not acceptance.siblings_known and limits.children != 1:
         raise InputError(
             "chain data says nothing about second-best children, so no tree can be planned from it",

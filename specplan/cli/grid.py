@@ -240,7 +240,9 @@ def _chances(given: Chances, shape: Limit) -> list[Any]:
     plain = {name: value for name, value in vars(given).items() if name in options.Acceptance.declared()}
 
     def one(name: str, p: float | None, own: dict[str, Any]) -> Any:
-        return Chance(name, p, chances.acceptance(options.Acceptance(**(plain | own)), shape))
+        found = chances.acceptance(options.Acceptance(**(plain | own)), shape)
+        chances.refuse_without_chains(found)
+        return Chance(name, p, found)
 
     if given.p is not None:
         decay = "" if given.decay is None else f", decay {given.decay}"

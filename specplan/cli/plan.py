@@ -76,6 +76,7 @@ def plan(
     methods.rate_of_drafted(place, acceptance, wanted.stop)
     likely = methods.exits_or(wanted, chances.acceptance(acceptance, shape))
     tree = chances.given_tree(shape, acceptance)
+    chances.refuse_without_chains(likely)
     chances.warn_of_conditions(place, likely)
     place.inputs["acceptance"] = chances.described(acceptance, shape)
     tie = 0.01 if shape.tie is None else values.tie(shape.tie)

@@ -64,6 +64,7 @@ def side_by_side(place: scenes.Scene, asked: Given, *, default: tuple[str, ...],
         raise InputError("--drafted-per-round is of one method", hint="add that one --method, or use specplan plan")
     methods.rate_of_drafted(place, asked.acceptance, wanted.stop)
     common = chances.acceptance(asked.acceptance, asked.shape)
+    chances.refuse_without_chains(common)
     own = _own(asked.of.acceptance_of, METHODS)
     for likely in (common, *own.values()):
         chances.warn_of_conditions(place, likely)

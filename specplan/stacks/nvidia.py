@@ -8,7 +8,7 @@ from typing import Any
 from ..acceptance import to_number
 from ..acceptance_rules import RULES
 from ..errors import InputError
-from .reading import Asked, Reading, check_stated, histogram, number, objects_with
+from .reading import Asked, Reading, check_stated, histogram, length_of, number, objects_with
 
 # Drafters that plan the whole block at once: another K is another block.
 _BLOCK = ("dflash", "dspark")
@@ -25,7 +25,7 @@ def speculation_profile(data: Any, asked: Asked) -> Reading | None:
     _agree(survival, _products(data))
     counts = data.get("acceptance_length_histogram")
     steps = number(data, "decode_steps", "num_decode_steps")
-    k = int(number(data, "num_speculative_tokens") or 0) or None
+    k = length_of(data, "num_speculative_tokens")
     by_k = {int(length): float(value) for length, value in (data.get("accept_length_by_k") or {}).items()}
     if tau is not None and k in by_k:
         check_stated(by_k[k], tau, f"accept_length_by_k at {k}", _MEANS)

@@ -6,6 +6,7 @@ import re
 from typing import Any
 
 from ..errors import InputError
+from ..tree import MAX_DEPTH
 from .reading import Asked, Reading, flat, objects_with
 
 
@@ -15,8 +16,11 @@ def spec_bench(data: Any, asked: Asked) -> Reading | None:
     lengths = [length for choice in choices for length in flat(choice["accept_lengths"])]
     if not lengths:
         return None
-    if any(length < 1 or length != int(length) for length in lengths):
-        raise InputError("a step emitted less than one token", hint="accept_lengths counts the bonus token")
+    if not all(1 <= length <= MAX_DEPTH + 1 and length == int(length) for length in lengths):
+        raise InputError(
+            "a step emitted less than one token, or no whole number of them",
+            hint="accept_lengths counts the bonus token",
+        )
     counts = [0.0] * int(max(lengths))
     for length in lengths:
         counts[int(length) - 1] += 1.0

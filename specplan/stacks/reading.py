@@ -17,9 +17,9 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Protocol
 
 from ..acceptance import Acceptance, Chain, Counts, DepthTable, Interval, Positional, tau_interval, to_number
-from ..by_k import NO_K, ByK
+from ..by_k import NO_K, ByK, of_tree
 from ..errors import InputError
-from ..tree import TokenTree
+from ..tree import MAX_DEPTH, TokenTree
 
 # Chain that stands for an endless one where K is unknown: at a rate of 0.9 the rest is below 0.2 % of the tokens.
 ENDLESS = 64
@@ -263,7 +263,8 @@ def _of_tree(reading: Reading, survival: Sequence[float], tau: float, source: st
         about["interval"] = asdict(_spread(survival, tau, counts.rounds))
     counts = None if counts is None else replace(counts, by_depth_rank=())
     notes = tuple(note for note in (reading.meaning, *reading.notes) if note)
-    return ByK((), counts=counts, rule=reading.rule, temperature=reading.temperature, about=about, notes=notes)
+    shared = {"counts": counts, "rule": reading.rule, "temperature": reading.temperature}
+    return of_tree(reading.tree, tau, about=about, notes=notes, **shared)
 
 
 def _spread(survival: Sequence[float], tau: float, rounds: float) -> Interval:
@@ -491,6 +492,17 @@ def number(entry: Mapping[str, Any], *keys: str) -> float | None:
         if entry.get(key) is not None:
             return to_number(entry[key], key)
     return None
+
+
+def length_of(entry: Mapping[str, Any], key: str) -> int | None:
+    """A number of drafted tokens a round, None where it is missing or 0.
+
+    Raises  InputError for what is none.
+    """
+    value = number(entry, key)
+    if value is not None and not (0 <= value <= MAX_DEPTH and value == int(value)):
+        raise InputError(f"{key} is {value:g}", hint=f"a whole number up to {MAX_DEPTH}")
+    return int(value) if value else None
 
 
 def total(entries: Sequence[Mapping[str, Any]], *keys: str) -> float | None:

@@ -24,6 +24,7 @@ from .reading import (
     by_context,
     check_stated,
     histogram,
+    length_of,
     number,
     objects_with,
     requests_with,
@@ -262,7 +263,7 @@ def per_request(data: Any, asked: Asked) -> Reading | None:
     for i, entry in enumerate(found, 1):
         _agrees(entry, f"request {i}")
     counts = [histogram(entry["acceptance_histogram"]) for entry in found if entry.get("acceptance_histogram")]
-    longest = int(max((number(entry, "num_spec_tokens") or 0 for entry in found), default=0))
+    longest = max((length_of(entry, "num_spec_tokens") or 0 for entry in found), default=0)
     return Reading(
         "vllm-per-request",
         f"{len(found)} requests, weighted by their rounds: a mean of per-request means is another number",
