@@ -685,3 +685,40 @@ def test_any_document_is_a_shape_or_a_clean_refusal(value):
         source_of(json.dumps(document).encode(), where="x.json")
     except InputError as error:
         assert error.message
+
+
+# ---- exports against the rules for hand-written settings
+
+SHAPES = [
+    TokenTree.chain(1),
+    TokenTree.chain(16),
+    TokenTree.full([2, 2]),
+    TokenTree.full([3, 2, 1]),
+    Dynamic(3, 4, 20),
+    Dynamic(4, 2, 8),
+    WORKED,
+    (Scheduled(1, 1, 0), Scheduled(2, 4, 3), Scheduled(5, 9, 5)),
+]
+
+
+@pytest.mark.parametrize("name", sorted(set(stacks()) - {"sequoia", "umbrella"}))
+def test_what_is_exported_passes_the_check_of_its_own_stack(name):
+    """Growmaps are checked as files, elsewhere."""
+    stack, passed = stacks()[name], 0
+    for record in stack.capabilities:
+        version = record.until or (stack.read if record is stack.capabilities[0] else record.since)
+        to = name if record.since is record.until is None else f"{name}@{version}"
+        for method in record.methods:
+            for shape in SHAPES:
+                try:
+                    found = export(shape, to=to, method=method, draft="org/d", acceptance=[0.6, 0.2], exit_layer=4)
+                except (DoesNotFit, InputError) as refusal:
+                    assert refusal.hint
+                    continue
+                problems = [
+                    problem for problem in stack.check(found.settings, record, version) if problem.kind != "note"
+                ]
+                warned = " ".join(found.warnings)
+                assert all(problem.text in warned for problem in problems), (method, shape, problems)
+                passed += 1
+    assert passed or stack.capabilities[0].family == "none"

@@ -12,11 +12,14 @@ from ..units import plural, show_share
 from .output import Answer, Lines, Table, answer_of
 
 
-def stack_parts(keys: Mapping[str, Any] | None) -> Iterator[Table | Lines]:
-    """The command that starts the server, the settings, and the files."""
+def stack_parts(keys: Mapping[str, Any] | None, *, named: bool = False) -> Iterator[Table | Lines]:
+    """The settings, the command that starts the server, and the files.
+
+    named   True where the stack is named above them already
+    """
     if keys is None:
         return
-    title = f"{keys['name']} {keys['version']}"
+    title = "" if named else f"{keys['name']} {keys['version']}"
     if keys["settings"]:
         longest = max(map(len, keys["settings"]))
         yield Lines([f"{name.ljust(longest)}  {_shown(value)}" for name, value in keys["settings"].items()], title)
@@ -62,7 +65,7 @@ def export_answer(found: Any, inputs: Mapping[str, Any], *, at: str | None = Non
         verdict=_verdict(found),
         inputs=inputs,
         keys=keys,
-        parts=list(stack_parts({**keys, **keys["stack"]})),
+        parts=list(stack_parts({**keys, **keys["stack"]}, named=True)),
         why=[*_instead_words(found), *([] if at is None else [f"Written to {at}."])],
         notes=found.notes,
         warnings=found.warnings,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from textwrap import indent
 from typing import Any
 
 from ..errors import DoesNotFit
@@ -84,12 +85,16 @@ def _refuse(method: str, tree: TokenTree, version: str) -> None:
 
 
 def yaml_of(settings: Mapping[str, Any]) -> str:
-    """The settings as a --config file; lists of paths in one line."""
+    """The settings as a --config file: a setting a line, a path a line, the lengths of a schedule in one."""
     import yaml
 
     dumper = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
-    shown = {"speculative_config": dict(settings)}
-    return str(yaml.dump(shown, Dumper=dumper, sort_keys=False, default_flow_style=None, width=10**6))
+
+    def lines(name: str, value: Any) -> str:
+        style = None if isinstance(value, (list, dict)) else False
+        return str(yaml.dump({name: value}, Dumper=dumper, sort_keys=False, default_flow_style=style, width=10**6))
+
+    return "speculative_config:\n" + indent("".join(lines(*entry) for entry in settings.items()), "  ")
 
 
 def check(settings: Mapping[str, Any], capability: Capability, version: str) -> list[Problem]:

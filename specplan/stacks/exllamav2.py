@@ -11,10 +11,13 @@ from . import _chains_check
 from .capability import Capability, Export, Stack, Wanted
 from .writing import draft_missing
 
+# The generator's default; a longer draft is an assertion unless it is raised.
+MAX_Q_SIZE = 8
+
 _RECORD = Capability(
     "chain",
     ("chain", "ngram"),
-    ("num_draft_tokens", "use_ngram_draft"),
+    ("num_draft_tokens", "use_ngram_draft", "max_q_size"),
     "exllamav2/generator/dynamic.py @0.3.2",
     note="the length may not exceed max_q_size",
 )
@@ -23,6 +26,8 @@ _RECORD = Capability(
 def export(wanted: Wanted, capability: Capability, version: str) -> Export:
     """Arguments of ExLlamaV2DynamicGenerator."""
     settings: dict[str, Any] = {"num_draft_tokens": wanted.longest}
+    if wanted.longest > MAX_Q_SIZE:
+        settings["max_q_size"] = wanted.longest + 1
     if wanted.method == "ngram":
         settings["use_ngram_draft"] = True
     arguments = ", ".join(f"{name}={value!r}" for name, value in settings.items())

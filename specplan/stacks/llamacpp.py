@@ -13,7 +13,7 @@ from . import _llamacpp_check
 from .capability import Capability, Export, Stack, Wanted
 from .prometheus import Page, read_counters
 from .reading import Asked, Reading, Series, by_context, number, requests_with, total
-from .writing import draft_missing, flags, named, simulated
+from .writing import draft_missing, flags, method_missing, named, simulated
 
 _RATE = "accepted over drafted is no probability: drafting may stop early, so that few tokens are drafted a round"
 _FROM_TOKENS = "every round emits one token beside the accepted ones: rounds = generated - accepted"
@@ -258,8 +258,7 @@ def export(wanted: Wanted, capability: Capability, version: str) -> Export:
         settings["spec_synth_rates"] = ",".join(f"{rate:g}" for rate in simulated(wanted))
     notes = ("p-min above 0 stops drafting where the draft is unsure: the length is an upper bound then",)
     warnings = () if wanted.method in ("mtp", "ngram") else draft_missing(wanted)
-    if wanted.method is None:
-        warnings += ("the way of drafting is not known: --method chain, eagle3, mtp, ... sets --spec-type",)
+    warnings += method_missing(wanted, "spec_type")
     command = f"llama-server -m {named(wanted.model, 'MODEL.gguf')} {flags(settings)}"
     return Export(settings, command=command, notes=notes, warnings=warnings)
 

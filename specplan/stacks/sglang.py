@@ -30,7 +30,7 @@ from .reading import (
     requests_with,
     total,
 )
-from .writing import draft_missing, flags, longest_alone, merged, simulated_length
+from .writing import draft_missing, flags, longest_alone, merged, method_missing, simulated_length
 
 _LENGTH = "the accept length includes the bonus token"
 
@@ -365,8 +365,7 @@ def export(wanted: Wanted, capability: Capability, version: str) -> Export:
     largest = wanted.schedule[-1].last if wanted.schedule else wanted.batch
     settings["max_running_requests"] = wanted.max_batch or max(largest, DEFAULT_REQUESTS)
     warnings = () if wanted.method in ("mtp", "ngram") else draft_missing(wanted)
-    if wanted.method is None:
-        warnings += ("the way of drafting is not known: --method eagle3 names the algorithm",)
+    warnings += method_missing(wanted, "speculative_algorithm")
     model = "MODEL" if wanted.model is None else wanted.model
     command = f"python -m sglang.launch_server {flags({'model_path': model, **settings})}"
     return Export(settings, files, command, _environment(wanted), notes=tuple(notes), warnings=warnings)

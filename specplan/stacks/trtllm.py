@@ -13,7 +13,7 @@ from . import _trtllm_check, _trtllm_static
 from .capability import Capability, Export, Stack, Wanted
 from .prometheus import Page, positions
 from .reading import PRINTED, Asked, Reading, check_stated, number, objects_with, total
-from .writing import draft_missing, longest_alone, merged, named, simulated_length
+from .writing import draft_missing, longest_alone, merged, method_missing, named, simulated_length
 
 
 def iteration_stats(data: Any, asked: Asked) -> Reading | None:
@@ -124,6 +124,7 @@ def export(wanted: Wanted, capability: Capability, version: str) -> Export:
     if wanted.method == "mtp":
         notes.append("a length above num_nextn_predict_layers is cut to it, unless one MTP layer is run repeatedly")
     warnings = () if wanted.method in ("mtp", "ngram") else draft_missing(wanted)
+    warnings += method_missing(wanted, "decoding_type")
     environment = {}
     if wanted.synthetic:
         accepted = round(simulated_length(wanted) - 1, 4)

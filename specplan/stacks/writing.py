@@ -34,6 +34,11 @@ def draft_missing(wanted: Wanted, needed: bool = True) -> tuple[str, ...]:
     return ("the draft is not named: --draft NAME puts it in",) if needed and wanted.draft is None else ()
 
 
+def method_missing(wanted: Wanted, setting: str) -> tuple[str, ...]:
+    """The warning where the way of drafting has to be named."""
+    return () if wanted.method is not None else (f"the way of drafting is not known: --method NAME sets {setting}",)
+
+
 def simulated(wanted: Wanted) -> tuple[float, ...]:
     """Shares of rounds that accept at least 1, 2, ... drafted tokens, one for each level, never rising.
 
