@@ -85,6 +85,5 @@ def draw_curves(
     )
     axes.set_ylim(bottom=0)
     width_axis(axes.xaxis, max(len(predicted_s), *widths))
-    against = ": measured against predicted" if predicted_s else ", measured"
-    title(axes, f"Time of a {name}{against}", "width", f"time, {words}")
+    title(axes, f"Time of a {name}", "width", f"time, {words}")
     legend_below(axes)

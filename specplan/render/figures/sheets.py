@@ -65,12 +65,14 @@ def curve_sheet(answer: Answer, tables: Sequence[Any], formulas: Sequence[Sequen
 
     formulas   seconds by width from 1, for each table
     """
-    return Sheet(answer.verdict, [_curve_panel(table, times) for table, times in zip(tables, formulas)])
+    modes = len({table.mode for table in tables}) > 1
+    return Sheet(answer.verdict, [_curve_panel(table, times, modes) for table, times in zip(tables, formulas)])
 
 
-def _curve_panel(table: Any, times: Sequence[float]) -> Panel:
+def _curve_panel(table: Any, times: Sequence[float], modes: bool) -> Panel:
     widths, measured = [row.width for row in table.rows], [row.seconds for row in table.rows]
-    name = f"pass of {table.model}, batch {table.load.batch}, context {table.load.context}, {table.mode}"
+    name = f"pass of {table.model}, batch {table.load.batch}, context {table.load.context}"
+    name += f", {table.mode}" if modes else ""
     return Panel(partial(draw_curves, widths=widths, measured_s=measured, predicted_s=times, name=name))
 
 
