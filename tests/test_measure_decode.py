@@ -133,17 +133,13 @@ def test_in_low_precision_the_text_is_that_of_plain_decoding_in_passes_of_the_sa
     padded = decode(low, Padding(tree=tree), PROMPT, tokens=120, sampling=GREEDY, walk=only_root)
     assert found.tokens == padded.tokens
     assert found.emitted > len(found.rounds)
-    gap, others = largest_gap(low, PROMPT, found.tokens)
-    assert 0 <= gap < 0.3
-    assert others < 10
+    assert 0 <= largest_gap(low, PROMPT, found.tokens) <= 8
 
 
 def test_the_gap_of_a_wrong_token_is_told(target, plain):
-    assert largest_gap(target, PROMPT, plain.tokens[:40]) == (0.0, 0)
+    assert largest_gap(target, PROMPT, plain.tokens[:40]) == 0.0
     wrong = [*plain.tokens[:20], (plain.tokens[20] + 1) % SHAPE.vocab]
-    gap, others = largest_gap(target, PROMPT, wrong)
-    assert gap > 0.3
-    assert others == 1
+    assert largest_gap(target, PROMPT, wrong) > 1000
 
 
 def test_ngrams_prefer_long_contexts_then_frequent_followers_then_late_ones():

@@ -3,6 +3,7 @@
 from .app import Command, new_app
 from .measure_acceptance import acceptance
 from .measure_curve import curve
+from .measure_decode import decode
 from .measure_device import device
 
 app = new_app(no_args_is_help=True)
@@ -16,3 +17,4 @@ def _root() -> None:
 app.command(cls=Command)(device)
 app.command(cls=Command)(curve)
 app.command(cls=Command)(acceptance)
+app.command(cls=Command)(decode)

@@ -478,6 +478,17 @@ class Decoding(Group):
     seed: Text = text("--seed", "N", "Of sampling. Default 0.")
 
 
+class Validation(Group):
+    """What is validated."""
+
+    panel = "Validation"
+    from_: Text = text("--from", "FILE", "The tree: a tree's or a plan's JSON, or a list of paths.")
+    acceptance: Text = text("--acceptance", "FILE", "What predicts tokens a round, from measure acceptance.")
+    tolerance: Text = text(
+        "--tolerance", "SHARE", "Exit with 1 when tokens a round, its time or tokens/s are off by more."
+    )
+
+
 class Measured(Group):
     """What `measure device` measures, and where it goes."""
 

@@ -8,6 +8,7 @@ for the right positions already. The token after the path is the next pending on
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
@@ -182,18 +183,25 @@ def prefill(model: Model, cache: KVCache, prompt: Sequence[int]) -> Tensor:
     return hidden[0]
 
 
-def largest_gap(model: Model, prompt: Sequence[int], answer: Sequence[int]) -> tuple[float, int]:
-    """How far the answer is from greedy decoding, one token a pass along it.
-
-    returns   the largest lead of the best logit over that of the answer's token; tokens that were not the best
-    """
+def largest_gap(model: Model, prompt: Sequence[int], answer: Sequence[int]) -> float:
+    """How far the answer is from greedy decoding, one token a pass along it: the largest lead of the best logit over
+    the token's own, in steps of the dtype at the size of that logit. Rounding leaves a few; a bug, hundreds."""
     cache = model.new_cache(len(prompt) + len(answer))
     hidden = prefill(model, cache, prompt)
-    largest, others = 0.0, 0
+    largest = 0.0
     for token in answer:
-        logits = model.logits(hidden[-1:])[0].float()
-        lead = float(logits.max() - logits[token])
-        largest, others = max(largest, lead), others + (lead > 0)
+        logits = model.logits(hidden[-1:])[0]
+        best = float(logits.max())
+        largest = max(largest, (best - float(logits[token])) / step(best, logits.dtype))
         hidden = verify(model, cache, token, Proposal(TokenTree.empty()))
         cache.keep([0])
-    return largest, others
+    return largest
+
+
+def step(value: float, dtype: torch.dtype) -> float:
+    """The distance of neighbouring numbers of the dtype around `value`.
+
+    >>> step(17.0, torch.bfloat16)
+    0.125
+    """
+    return float(torch.finfo(dtype).eps) * 2.0 ** math.floor(math.log2(max(abs(value), 1e-30)))

@@ -718,6 +718,77 @@ class SweepDocument(Common):
     pivot: Pivot | None
 
 
+class DecodeTerm(TypedDict):
+    """Predicted and measured; `error` is predicted over measured, less 1. Intervals by drawing prompts anew."""
+
+    predicted: float | None
+    measured: float
+    low: float
+    high: float
+    error: float | None
+    error_low: float | None
+    error_high: float | None
+
+
+class DecodeTerms(TypedDict):
+    tau: DecodeTerm
+    draft_s: DecodeTerm
+    verify_s: DecodeTerm
+    rest_s: DecodeTerm
+    round_s: DecodeTerm
+    plain_s: DecodeTerm
+    tokens_per_s: DecodeTerm
+    speedup: DecodeTerm
+
+
+class DecodeIdentity(TypedDict):
+    """Texts compared with plain decoding; `largest_gap` in steps of the dtype."""
+
+    prompts: int
+    same: int
+    padded: int
+    largest_gap: float
+    lossless: bool
+
+
+class PassesAlone(TypedDict):
+    """Seconds of passes alone by width, mean of before, between and after the prompts."""
+
+    target: dict[str, float]
+    draft: dict[str, float]
+
+
+class DecodedPrompt(TypedDict):
+    tokens: int
+    rounds: int
+    emitted: int
+    tree_s: float
+    plain_rounds: int
+    plain_s: float
+    same: bool
+    padded: bool | None
+    gap: float
+
+
+class MeasureDecodeDocument(Common):
+    """specplan.measure.decode/1: `explains` is none, acceptance, time or both; `identity` is null when sampling."""
+
+    nodes: int
+    width: int
+    depth: int
+    device: str
+    clock: str
+    complete: bool
+    terms: DecodeTerms
+    explains: str
+    identity: DecodeIdentity | None
+    drift: float
+    passes_alone: PassesAlone
+    tolerance: float | None
+    within_tolerance: bool | None
+    prompts: list[DecodedPrompt]
+
+
 DOCUMENTS: dict[str, Any] = {
     "advise": AdviseDocument,
     "acceptance": AcceptanceDocument,
@@ -732,6 +803,7 @@ DOCUMENTS: dict[str, Any] = {
     "validate": ValidateDocument,
     "stacks": StacksDocument,
     "measure.device": MeasureDeviceDocument,
+    "measure.decode": MeasureDecodeDocument,
     "measure.curve": MeasureCurveDocument,
     "measure.link": MeasureLinkDocument,
     "hardware.import": HardwareImportDocument,

@@ -1,0 +1,133 @@
+"""specplan measure decode"""
+
+import sys
+from typing import Any
+
+import typer
+
+from .. import units
+from ..errors import InputError
+from . import values
+from .finish import finish
+from .measure_models import Room, room
+from .options import Decoding, Output, Validation, command
+from .progress import METER
+
+
+@command
+def decode(decoding: Decoding, validation: Validation, output: Output) -> None:
+    """Decode for real with a planned tree, plainly beside it, and show predicted against measured.
+
+    \b
+    specplan measure decode --from tree.json --model DIR --draft DIR --prompts others.txt --acceptance accepted.json
+    specplan measure decode --from tree.json --model m.gguf --draft ngram --prompts p.jsonl --tolerance 15%
+
+    The prompts should not be those that the acceptance was measured on. Exit 1 when --tolerance is missed or a text
+    differs from plain decoding by more than rounding.
+    """
+    from ..measure import need
+
+    need("torch")
+    import torch
+
+    from ..stacks.tree_files import read_tree
+
+    if validation.from_ is None:
+        raise InputError("--from is missing", hint="--from tree.json: a tree, a plan, or a list of paths")
+    tree = read_tree(validation.from_)
+    if not tree.nodes:
+        raise InputError(
+            f"{validation.from_}: a tree without nodes is plain decoding", hint="give the tree to validate"
+        )
+    tolerance = values.read("--tolerance", validation.tolerance, units.parse_share)
+    acceptance = _acceptance(validation)
+    with torch.inference_mode():
+        given = room(decoding)
+        if acceptance is not None:
+            _refuse_other_rule(acceptance, given)
+        answer, passed = _run(given, decoding, tree, acceptance, tolerance)
+    finish(answer, output)
+    if not passed:
+        raise typer.Exit(1)
+
+
+def _acceptance(validation: Validation) -> Any:
+    if validation.acceptance is None:
+        return None
+    from ..stacks.detect import read_acceptance
+
+    return read_acceptance(validation.acceptance)
+
+
+def _refuse_other_rule(acceptance: Any, given: Room) -> None:
+    """An acceptance measured under another rule predicts another decode."""
+    for what, theirs, ours in (
+        ("rule", acceptance.rule, given.rule),
+        ("temperature", acceptance.temperature, given.temperature),
+    ):
+        if theirs is not None and theirs != ours:
+            raise InputError(
+                f"--acceptance was measured at {what} {theirs}, this decodes at {ours}",
+                hint="measure it again at this one, or decode at that one",
+            )
+
+
+def _run(given: Room, decoding: Decoding, tree: Any, acceptance: Any, tolerance: float | None) -> tuple[Any, bool]:
+    import torch
+
+    from ..measure.outcome import explanation, identity_of, terms_of
+    from ..measure.pooled import read_prompts_counted
+    from ..measure.validation import ALONE, Passes, validate
+    from ..measure.walk import LOSSY, Sampling
+    from ..render.measured_decode import measured_decode_answer
+
+    context = sum(map(len, given.prompts)) // len(given.prompts) + given.tokens // 2
+    sampling = Sampling(given.rule, given.temperature, torch.Generator().manual_seed(given.seed))
+    passes = Passes(given.target, given.source, tree, context=context, timer=given.place.timer)
+    METER.tell(0.01, "passes alone")
+    passes.take(ALONE)
+    validated: list[Any] = []
+    found = validate(
+        given.target,
+        given.source,
+        tree,
+        given.prompts,
+        tokens=given.tokens,
+        sampling=sampling,
+        end_ids=given.end_ids,
+        tell=METER.tell,
+    )
+    stopped = False
+    try:
+        for one in found:
+            validated.append(one)
+            passes.take()
+    except KeyboardInterrupt:
+        if not any(one.tree.rounds for one in validated):
+            raise
+        stopped = True
+        sys.stderr.write(f"interrupted: {len(validated)} of {len(given.prompts)} prompts are reported\n")
+    if not any(one.tree.rounds and one.plain.rounds for one in validated):
+        raise InputError("every answer ends at once", hint="ask for more --tokens, or check the prompts")
+    passes.take(ALONE)
+    counted = [] if acceptance is None else read_prompts_counted(acceptance)
+    terms = terms_of(validated, tree, passes.alone(), acceptance=acceptance, counted=counted, seed=given.seed)
+    identity = identity_of(validated, exact=given.dtype in ("fp32", "fp64")) if given.temperature == 0 else None
+    within = tolerance is None or all(terms[name].within(tolerance) for name in ("tau", "round_s", "tokens_per_s"))
+    answer = measured_decode_answer(
+        tree,
+        terms,
+        identity,
+        explains=explanation(terms),
+        drift=passes.drift(),
+        alone=passes.alone(),
+        clock=given.place.timer.clock,
+        validated=validated,
+        within=None if tolerance is None else within,
+        tolerance=tolerance,
+        complete=not stopped,
+        lossy=given.rule in LOSSY,
+        inputs={"model": decoding.model, "draft": decoding.draft, "prompts_file": decoding.prompts, **given.inputs},
+        device=given.place.name,
+    )
+    return answer, within and (identity is None or identity.lossless)
