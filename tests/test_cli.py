@@ -378,3 +378,13 @@ def test_help_and_a_plain_tree_start_without_heavy_modules(arguments):
     )
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert ran.stderr == "[]\n"
+
+
+def test_a_schedule_draws_its_speedups_as_bars(specplan):
+    ran = specplan("plan --gpu a100 --model llama-2-13b --draft llama-68m --p 0.6 --budget 8 --batch 1..64")
+    rows = [line for line in ran.out.splitlines() if "█" in line]
+    speedups = [float(line.rstrip("█▌ ").split()[-1]) for line in rows]
+    lengths = [line.count("█") + line.count("▌") / 2 for line in rows]
+    assert len(rows) > 3
+    for speedup, length in zip(speedups, lengths):
+        assert length == pytest.approx(24 * speedup / max(speedups), abs=0.26)

@@ -148,7 +148,7 @@ def emit(
 
 
 # What terminals and files that know ASCII alone get for the lines of a drawn tree.
-_ASCII = str.maketrans({"├": "|", "└": "`", "─": "-", "│": "|", "█": "#"})
+_ASCII = str.maketrans({"├": "|", "└": "`", "─": "-", "│": "|", "█": "#", "▌": "|"})
 
 
 def _encodable(text: str) -> str:

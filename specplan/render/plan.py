@@ -12,6 +12,7 @@ from ..drafters import bytes_ratio
 from ..memory import Memory
 from ..plan import Costs, Limits, Plan, Shape
 from ..units import plural, show_bytes, show_share, show_time
+from .bars import bars
 from .export import stack_parts, stack_words
 from .extra import NOTHING, extra_keys, extra_tables
 from .goals import goal_ending, goal_keys, goal_tables, goal_words
@@ -220,10 +221,11 @@ def _schedule_table(stretches: Sequence[Stretch] | None) -> Iterator[Table]:
             if s.nodes == s.depth
             else f"{s.nodes} nodes, depth {s.depth}",
             f"{s.speedup:.3f}",
+            bar,
         )
-        for s in stretches
+        for s, bar in zip(stretches, bars([s.speedup for s in stretches]))
     ]
-    yield Table(("batch", "shape", "x plain at its first"), rows)
+    yield Table(("batch", "shape", "x plain at its first", ""), rows)
 
 
 def _joint_words(joint: Joint | None) -> Iterator[str]:

@@ -7,6 +7,7 @@ from typing import Any
 
 from ..roofline import Roofline
 from ..units import show_bandwidth, show_bytes, show_count, show_rate, show_share, show_time
+from .bars import bars
 from .output import Answer, Table, answer_of
 
 TERMS = {
@@ -128,12 +129,12 @@ def _widths_table(ideal: Sequence[Roofline], calibrated: Sequence[Roofline]) -> 
             f"{i.headroom_tokens:.0f}",
             show_share(i.compute_utilisation, 3),
             c.bound,
+            bar,
         )
-        for i, c in zip(ideal, calibrated)
+        for i, c, bar in zip(ideal, calibrated, bars([c.pass_s for c in calibrated], length=16))
     ]
-    return Table(
-        ("width", "ideal", "calibrated", "x width 1", "x width 1 cal.", "headroom", "compute used", "bound by"), rows
-    )
+    columns = ("width", "ideal", "calibrated", "x width 1", "x width 1 cal.", "headroom", "compute used", "bound by")
+    return Table((*columns, ""), rows)
 
 
 def _bound_sentence(place: Any, ideal: Roofline, calibrated: Roofline) -> str:
