@@ -63,25 +63,28 @@ def draw_curves(
     widths: Sequence[int],
     measured_s: Sequence[float],
     predicted_s: Sequence[float],
+    spread_s: Sequence[tuple[float, float]] = (),
     name: str = "pass",
 ) -> None:
     """A measured width curve on the predicted one.
 
     predicted_s   by width from 1: index i is width i + 1; empty where nothing is predicted
+    spread_s      low and high of each measured time, where they are known
     """
     unit, words = time_unit([*measured_s, *predicted_s])
     through = range(1, len(predicted_s) + 1)
     if predicted_s:
         steps = {"drawstyle": "steps-mid", "label": "predicted"}
         axes.plot(through, [s / unit for s in predicted_s], color=theme.strong, **steps)
-    axes.plot(
+    bars = [(max(0.0, s - low) / unit, max(0.0, high - s) / unit) for s, (low, high) in zip(measured_s, spread_s)]
+    axes.errorbar(
         widths,
         [s / unit for s in measured_s],
-        "o",
+        yerr=list(zip(*bars)) if bars else None,
+        fmt="o",
         color=theme.middle,
-        markeredgecolor=theme.paper,
-        markersize=6,
-        label="measured",
+        capsize=3,
+        label="measured" + (", 20 to 80 %" if bars else ""),
     )
     axes.set_ylim(bottom=0)
     width_axis(axes.xaxis, max(len(predicted_s), *widths))

@@ -73,7 +73,9 @@ def _curve_panel(table: Any, times: Sequence[float], modes: bool) -> Panel:
     widths, measured = [row.width for row in table.rows], [row.seconds for row in table.rows]
     name = f"pass of {table.model}, batch {table.load.batch}, context {table.load.context}"
     name += f", {table.mode}" if modes else ""
-    return Panel(partial(draw_curves, widths=widths, measured_s=measured, predicted_s=times, name=name))
+    spread = [(row.p20, row.p80) for row in table.rows]
+    draw = partial(draw_curves, widths=widths, measured_s=measured, predicted_s=times, spread_s=spread, name=name)
+    return Panel(draw)
 
 
 def tree_sheet(answer: Answer, acceptance: Any | None, limits: Limits | None, costs: Costs | None) -> Sheet:

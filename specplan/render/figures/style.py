@@ -69,8 +69,10 @@ THEMES = {
 
 
 def title(axes: Any, text: str, x: str, y: str) -> None:
-    """Title and axis labels."""
-    axes.set_title(text)
+    """Title and axis labels; a title too long for a column is broken."""
+    from textwrap import fill
+
+    axes.set_title(fill(text, 56))
     axes.set_xlabel(x)
     axes.set_ylabel(y)
 
