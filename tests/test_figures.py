@@ -232,14 +232,24 @@ def _contrast(a: float, b: float) -> float:
     return (max(a, b) + 0.05) / (min(a, b) + 0.05)
 
 
-def test_measured_against_predicted_shows_the_ratio_and_its_interval():
+def test_predicted_against_measured_shows_the_error_and_the_tolerance():
     rows = [Compared("verify", 0.010, 0.011, 0.0105, 0.0115), Compared("draft <b>", 0.002, 0.0018)]
     sheet = Sheet("x", [Panel(lambda axes, theme: draw_ratios(axes, theme, rows, tolerance=0.15))])
     [axes] = drawn(sheet, THEMES["light"]).findobj(mpl.axes.Axes)
-    assert [text.get_text() for text in axes.texts] == ["+10.0%", "-10.0%"]
+    assert [text.get_text() for text in axes.texts] == ["-9.1%", "+11.1%"]
     low, high = axes.get_xlim()
     assert low < 0.85
     assert high > 1.15
+
+
+def test_validate_draws_the_errors_that_it_prints(specplan, figures, tmp_path):
+    plan, bench = tmp_path / "plan.json", tmp_path / "bench.csv"
+    specplan(f"plan {DEVICE} --p 0.7 --batch 4 --method chain --out {plan}")
+    bench.write_text("batch,k,tokens_per_s,tau\n4,0,200,1\n4,3,400,2.4\n")
+    ran = specplan(f"validate {plan} --bench {bench} --json --plot x.svg")
+    [axes] = figures[-1].findobj(mpl.axes.Axes)
+    errors = [term["error"] for term in ran.json["terms"].values() if term]
+    assert [text.get_text() for text in axes.texts] == [f"{error:+.1%}" for error in errors]
 
 
 def test_a_measured_curve_lies_on_the_axes_of_the_predicted_one():

@@ -1,6 +1,6 @@
 """specplan validate"""
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -8,8 +8,8 @@ from .. import units
 from ..errors import InputError
 from . import values
 from .app import Command, new_app
-from .finish import finish
-from .options import Output, Validated, command
+from .finish import check_plot, finish
+from .options import Output, Plot, Validated, command
 
 app = new_app()
 
@@ -19,6 +19,7 @@ app = new_app()
 def validate(
     measured: Validated,
     output: Output,
+    plot: Plot,
     plan: Annotated[str, typer.Argument(metavar="PLAN", help="The JSON of specplan plan; - is stdin.")],
 ) -> None:
     """A plan against benchmark results: the error of each term, and the overhead that fits.
@@ -32,11 +33,12 @@ def validate(
     Spec-Bench are read, and a CSV of batch,k,tokens_per_s,tau (0 is plain decoding).
     """
     from ..plan import shape_of
-    from ..render.validate import validate_answer
+    from ..render.validate import NAMES, validate_answer
     from ..stacks.bench_files import read_bench
     from ..stacks.sources import read_source
     from ..validate import validate as compare
 
+    check_plot(plot)
     if not measured.bench:
         raise InputError("no results to compare with", hint="--bench FILE, repeatable")
     source = read_source(plan)
@@ -58,6 +60,13 @@ def validate(
     if tolerance is not None and tolerance < 0:
         raise InputError(f"--tolerance {measured.tolerance} is below 0", hint="a share such as 15%")
     inputs = {"plan": plan, "bench": measured.bench, "batch": source.costs.batch, "nodes": source.tree.nodes}
-    finish(validate_answer(found, inputs, tolerance=tolerance, planned_overhead_s=source.costs.overhead_s), output)
+    answer = validate_answer(found, inputs, tolerance=tolerance, planned_overhead_s=source.costs.overhead_s)
+
+    def sheet() -> Any:
+        from ..render.figures.sheets import terms_sheet
+
+        return terms_sheet(answer, found.terms, NAMES, tolerance=tolerance)
+
+    finish(answer, output, plot=plot, sheet=sheet)
     if tolerance is not None and any(abs(term.error) > tolerance for term in found.terms.values()):
         raise typer.Exit(1)

@@ -29,22 +29,15 @@ def measured_inches(count: int) -> float:
 
 
 def draw_ratios(axes: Any, theme: Theme, rows: Sequence[Compared], *, tolerance: float | None = None) -> None:
-    """Measured over predicted, one row a quantity; the shade is the tolerance asked for."""
+    """Predicted over measured, one row a quantity; the shade is the tolerance asked for."""
     if tolerance is not None:
         axes.axvspan(1 - tolerance, 1 + tolerance, color=theme.faint, alpha=0.5, label=f"within {tolerance:.0%}")
-    axes.axvline(1, color=theme.ink, linestyle="--", linewidth=1.2, label="as predicted")
+    axes.axvline(1, color=theme.ink, linestyle="--", linewidth=1.2, label="as measured")
     for place, row in enumerate(rows):
-        ratio = row.measured / row.predicted
-        low, high = (ratio if end is None else end / row.predicted for end in (row.low, row.high))
-        axes.errorbar(
-            ratio,
-            place,
-            xerr=[[max(0.0, ratio - low)], [max(0.0, high - ratio)]],
-            marker="o",
-            color=theme.strong,
-            capsize=4,
-            markersize=7,
-        )
+        ratio = row.predicted / row.measured
+        ends = [ratio if end is None else row.predicted / end for end in (row.high, row.low)]
+        bar = [[max(0.0, ratio - ends[0])], [max(0.0, ends[1] - ratio)]]
+        axes.errorbar(ratio, place, xerr=bar, marker="o", color=theme.strong, capsize=4, markersize=7)
         axes.annotate(
             f"{ratio - 1:+.1%}", (ratio, place), xytext=(0, 7), textcoords="offset points", ha="center", fontsize=8
         )
@@ -52,7 +45,7 @@ def draw_ratios(axes: Any, theme: Theme, rows: Sequence[Compared], *, tolerance:
     axes.set_ylim(len(rows) - 0.4, -0.7)
     axes.margins(x=0.2)
     axes.grid(axis="y", visible=False)
-    title(axes, "Measured against predicted", "measured over predicted", "")
+    title(axes, "Predicted against measured", "predicted over measured", "")
     legend_below(axes, drop=0.75 / measured_inches(len(rows)))
 
 

@@ -16,7 +16,7 @@ from ..output import Answer
 from ..sweep import Pivot
 from .batch import draw_batch
 from .heat import draw_heat, draw_lengths
-from .measured import draw_curves
+from .measured import Compared, draw_curves, draw_ratios, measured_inches
 from .methods import draw_break_even, draw_methods, methods_inches
 from .over_p import draw_over_p
 from .pivot import draw_pivot
@@ -58,6 +58,19 @@ def _own(path: Sequence[Roofline], chosen: int) -> dict[int, float]:
 
 def _roofline_panel(path: Mapping[str, Sequence[Roofline]], chosen: int) -> Panel:
     return Panel(partial(draw_roofline, ideal=path["ideal"], calibrated=path["calibrated"], chosen=chosen))
+
+
+def terms_sheet(
+    answer: Answer, terms: Mapping[str, Any], names: Mapping[str, str], *, tolerance: float | None
+) -> Sheet:
+    """Predicted over measured of the largest error of each term.
+
+    terms   by name, with `predicted` and `measured`
+    names   in words
+    """
+    rows = [Compared(names[name], term.predicted, term.measured) for name, term in terms.items() if term.measured]
+    draw = partial(draw_ratios, rows=rows, tolerance=tolerance)
+    return Sheet(answer.verdict, [Panel(draw, inches=measured_inches(len(rows)))])
 
 
 def curve_sheet(answer: Answer, tables: Sequence[Any], formulas: Sequence[Sequence[float]]) -> Sheet:
