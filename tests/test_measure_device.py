@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from dataclasses import replace
+from pathlib import Path
 
 import jsonschema
 import pytest
@@ -81,7 +82,7 @@ def test_interrupted_it_keeps_what_was_measured_beside_and_leaves_the_profile(sp
     assert "gpu.incomplete.json" in ran.err
 
 
-def test_measuring_again_keeps_the_curves_of_the_same_device(specplan, tiny, tmp_path):
+def test_measuring_again_keeps_the_curves_and_the_link_of_the_same_device(specplan, tiny, tmp_path):
     out = str(tmp_path / "cpu.yaml")
     table = tmp_path / "table.csv"
     table.write_text("width,ms\n1,10\n4,11\n")
@@ -89,8 +90,13 @@ def test_measuring_again_keeps_the_curves_of_the_same_device(specplan, tiny, tmp
     assert specplan(run).code == 0
     add = f"hardware import --csv {table} --gpu {out} --params 7e9 --dtype bf16 --out {out}"
     assert specplan(add).code == 0
-    assert "kept" in specplan(run).err
-    assert [point.ms for point in load_hardware(out).curves[0].points] == [10, 11]
+    before = load_hardware(out)
+    linked = before.model_copy(update={"link": before.link.model_copy(update={"all_reduce_latency": 3e-4})})
+    Path(out).write_text(profile_text(linked.model_copy(update={"sources": {**before.sources, "link": "by hand"}})))
+    assert "held curves and link measured on this device, which stay" in specplan(run).err
+    after = load_hardware(out)
+    assert [point.ms for point in after.curves[0].points] == [10, 11]
+    assert (after.link.all_reduce_latency, after.sources["link"]) == (3e-4, "by hand")
 
 
 def test_what_cannot_be_measured_is_said_before_measuring(refused, monkeypatch, tmp_path):

@@ -25,8 +25,12 @@ def device(measuring: Measuring, of: Measured, output: Printed) -> None:
     from ..measure import need
 
     need("torch")
+    from ..hardware import profile_text
     from ..measure import place as places
-    from ..measure.device import read_dtypes
+    from ..measure.device import read_dtypes, readings
+    from ..measure.profile_out import check_place, profile_name, profile_of
+    from ..render.measured import device_answer
+    from ..render.output import write_whole
 
     dtypes = read_dtypes(of.dtype)
     tp = values.positive("--tp", of.tp)
@@ -48,61 +52,35 @@ def device(measuring: Measuring, of: Measured, output: Printed) -> None:
         "quick": measuring.quick,
         "dtypes": list(dtypes),
     }
-    _measure(place, base, dtypes, of.out, measuring.quick, inputs=inputs, notes=notes, output=output)
-
-
-def _measure(
-    place: Any,
-    base: Any,
-    dtypes: Any,
-    out: str | None,
-    quick: bool,
-    *,
-    inputs: dict[str, Any],
-    notes: list[str],
-    output: Printed,
-) -> None:
-    from ..hardware import profile_text
-    from ..measure.device import readings
-    from ..measure.profile_out import profile_name, profile_of
-    from ..render.measured import device_answer
-    from ..render.output import write_whole
-
+    known: dict[str, Any] = {"inputs": inputs, "datasheet": base.name if base else None}
+    check_place(place, base)
     taken: list[Any] = []
-    datasheet = base.name if base else None
     try:
-        for reading in readings(place, dtypes=dtypes, quick=quick, tell=METER.tell):
+        for reading in readings(place, dtypes=dtypes, quick=measuring.quick, tell=METER.tell):
             taken.append(reading)
     except KeyboardInterrupt:
-        answer = device_answer(
-            place, taken, inputs=inputs, made=None, datasheet=datasheet, written=None, complete=False, notes=notes
-        )
-        if out is not None:
-            incomplete(out, answer if taken else None)
+        if of.out is not None:
+            answer = device_answer(place, taken, made=None, written=None, complete=False, notes=notes, **known)
+            incomplete(of.out, answer if taken else None)
         raise
-    made = profile_of(place, taken, base, name=profile_name(out or place.name), origin=origin(place))
-    hardware = made.hardware
-    if out is not None:
-        kept_curves = _curves_of(out, hardware)
-        if kept_curves is not None:
-            hardware = hardware.model_copy(update=kept_curves)
-            notes.append(f"{out} held measured curves of this device, which were kept")
-        write_whole(out, profile_text(hardware))
-    finish(
-        device_answer(place, taken, inputs=inputs, made=made, datasheet=datasheet, written=out, notes=notes),
-        output.as_output(),
-    )
+    made = profile_of(place, taken, base, name=profile_name(of.out or place.name), origin=origin(place))
+    if of.out is not None:
+        hardware, kept = _with_kept(made.hardware, of.out)
+        notes += [f"{of.out} held {kept} measured on this device, which stay"] if kept else []
+        write_whole(of.out, profile_text(hardware))
+    finish(device_answer(place, taken, made=made, written=of.out, notes=notes, **known), output.as_output())
 
 
-def _curves_of(out: str, hardware: Any) -> dict[str, Any] | None:
-    """The curves of the profile that is replaced, if it was one of this same device."""
+def _with_kept(hardware: Any, out: str) -> tuple[Any, str]:
+    """The profile with curves and link of the one that it replaces, if that was of this same device; what was kept."""
     from ..hardware import load_hardware
 
     try:
         before = load_hardware(out)
     except InputError:
-        return None
-    if not before.curves or before.title != hardware.title:
-        return None
-    said = {"curves": before.sources.get("curves", "")}
-    return {"curves": before.curves, "sources": {**hardware.sources, **said}}
+        return hardware, ""
+    sections = ("curves", "link") if before.title == hardware.title else ()
+    kept = [name for name in sections if getattr(before, name) != getattr(hardware, name)]
+    said = {key: text for key, text in before.sources.items() if key.split(".")[0] in kept}
+    update = {name: getattr(before, name) for name in kept} | {"sources": {**hardware.sources, **said}}
+    return hardware.model_copy(update=update), " and ".join(kept)

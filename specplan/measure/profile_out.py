@@ -115,6 +115,12 @@ def profile_of(place: Place, readings: Sequence[Reading], base: Hardware | None,
     return Draft(hardware, tuple(making.compared), tuple(making.warnings))
 
 
+def check_place(place: Place, base: Hardware | None) -> None:
+    """Raises EnvironmentProblem where neither the system nor a datasheet says how much memory the device has."""
+    if base is None and place.values.get("memory_bytes") is None:
+        raise EnvironmentProblem(f"{place.name}: its memory is not known", hint="--gpu NAME takes a datasheet's")
+
+
 def profile_name(path: str) -> str:
     """A profile's name from the name of its file.
 
@@ -148,8 +154,7 @@ def _memory(making: _Making) -> Memory:
     if base is not None:
         making.sources["memory.capacity"] = base.source_of("memory.capacity")
         return Memory(capacity=base.memory.capacity, bandwidth=bandwidth)
-    if place.values.get("memory_bytes") is None:
-        raise EnvironmentProblem(f"{place.name}: its memory is not known", hint="--gpu NAME takes a datasheet's")
+    check_place(place, base)
     making.sources["memory.capacity"] = "as the system has it"
     return Memory(capacity=_round(place.values["memory_bytes"]), bandwidth=bandwidth)
 
