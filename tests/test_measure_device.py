@@ -31,7 +31,7 @@ def tiny(monkeypatch):
     """Working sets of a few MB and three samples each."""
     monkeypatch.setattr(device, "QUICK", TINY)
     monkeypatch.setattr(bandwidth, "working_set", lambda place, *, quick: 4 << 20)
-    monkeypatch.setattr(bandwidth, "sides", lambda place, *, quick: (256, 64))
+    monkeypatch.setattr(bandwidth, "sides", lambda place: (256, 64))
     monkeypatch.setattr(bandwidth, "ROWS", (1, 8, 64))
     monkeypatch.setattr(matmul, "product", lambda place, name, size: _small_product(name))
 

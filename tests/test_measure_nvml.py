@@ -99,7 +99,8 @@ def test_a_slice_is_known_as_one_and_its_board_keeps_what_it_may_not_tell(asked)
     assert board["missing"]["memory_bytes"] == "Insufficient Permissions"
     code = """
 gpu = library.describe(library.find("MIG-dddd4444-0000-0000-0000-000000000000"))
-print(json.dumps({"name": gpu.get("name"), "slice": gpu.is_slice, "bandwidth": gpu.bandwidth, "missing": gpu.missing}))
+found = {"name": gpu.get("name"), "slice": gpu.get("mig"), "bandwidth": gpu.bandwidth, "missing": gpu.missing}
+print(json.dumps(found))
 """
     part = asked(f"{BOARD}/{SLICE}", code)
     assert part["name"].endswith("MIG 1g.10gb")
@@ -200,23 +201,21 @@ WATCH = """
 import time
 with watching(library, library.handles()[0], every_s=0.01) as watch:
     time.sleep(0.1)
-print(json.dumps([watch.joules, watch.seconds, watch.watts, watch.sm_clock_hz, watch.slowdowns, watch.capped]))
+print(json.dumps([watch.joules, watch.seconds, watch.sm_clock_hz, watch.slowdowns, watch.capped]))
 """
 
 
 def test_energy_is_the_devices_counter_where_it_has_one_and_power_over_time_elsewhere(asked):
-    joules, seconds, watts, clock, slowdowns, capped = asked(H100, WATCH)
+    joules, seconds, clock, slowdowns, capped = asked(H100, WATCH)
     assert (joules, clock, slowdowns, capped) == (1.5, 1755e6, [], False)
-    assert watts == pytest.approx(joules / seconds)
-    joules, seconds, watts, clock, slowdowns, capped = asked(A100, WATCH)
-    assert watts == pytest.approx(310)
+    joules, seconds, clock, slowdowns, capped = asked(A100, WATCH)
     assert joules == pytest.approx(310 * seconds)
     assert (slowdowns, capped) == ([], True)
 
 
 def test_a_thermal_slowdown_while_measuring_is_flagged(asked):
     hot = A100.replace("reasons=0x4", "reasons=0x60")
-    assert asked(hot, WATCH)[4] == ["software thermal slowdown", "hardware thermal slowdown"]
+    assert asked(hot, WATCH)[3] == ["software thermal slowdown", "hardware thermal slowdown"]
 
 
 def test_a_gpu_that_is_lost_on_the_way_leaves_reasons_not_an_error(asked):

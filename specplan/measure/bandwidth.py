@@ -81,7 +81,7 @@ def chain_of(place: Place, side: int, dtype: torch.dtype, total: int, *, most: i
     return Chain(side, tuple(matrices))
 
 
-def sides(place: Place, *, quick: bool) -> tuple[int, int]:
+def sides(place: Place) -> tuple[int, int]:
     """A large matrix, whose bytes take the time, and a small one, whose launch does."""
     return (4096, 1024) if place.is_cuda else (2048, 512)
 
@@ -94,7 +94,7 @@ def streaming(
     Two sizes of matrix give both: time of one = latency + bytes / rate.
     """
     total = working_set(place, quick=quick)
-    chains = [chain_of(place, side, DTYPES[dtype], total) for side in sides(place, quick=quick)]
+    chains = [chain_of(place, side, DTYPES[dtype], total) for side in sides(place)]
     runs = {chain.side: runnable(place, chain.run(1)) for chain in chains}
     timed = time_all(runs, place.timer, budget, queued=place.is_cuda, tell=tell)
     large, small = (timed[chain.side].over(len(chain.matrices)) for chain in chains)

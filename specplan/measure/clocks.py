@@ -13,7 +13,7 @@ import math
 import random
 import time
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, TypeVar
 
@@ -60,10 +60,6 @@ class Budget:
     least: int = 30
     most: int = 400
     seconds: float = 20.0
-
-    def times(self, factor: float) -> Budget:
-        """The same with another time to sample in."""
-        return replace(self, seconds=self.seconds * factor)
 
 
 THOROUGH = Budget()

@@ -64,16 +64,11 @@ def peak(place: Place, name: str, sizes: Sequence[int], budget: Budget, *, tell:
     finally:
         torch.backends.cuda.matmul.allow_tf32 = before
     best = max(sizes, key=lambda size: size**3 / timed[size].median)
-    reading = rate(
-        "matmul",
-        timed[best],
-        2.0 * best**3,
-        "FLOP/s",
-        f"{best} x {best} x {best}" + (", power cap reached" if watch.capped else ""),
-        dtype=name,
-        slowdowns=tuple(watch.slowdowns),
-    )
-    return reading
+    at = f"{best} x {best} x {best}"
+    if watch.capped:
+        at += ", power cap reached" + (f" at {watch.sm_clock_hz / 1e6:.0f} MHz" if watch.sm_clock_hz else "")
+    slowdowns = tuple(watch.slowdowns)
+    return rate("matmul", timed[best], 2.0 * best**3, "FLOP/s", at, dtype=name, slowdowns=slowdowns)
 
 
 def product(place: Place, name: str, size: int) -> Run:

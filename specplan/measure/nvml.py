@@ -53,11 +53,6 @@ class Gpu:
         bits, clock = self.get("bus_bits"), self.get("memory_clock_hz")
         return bits / 8 * 2 * clock if bits and clock else None
 
-    @property
-    def is_slice(self) -> bool:
-        """Whether MIG cuts the device up, so that the board's peaks do not apply."""
-        return bool(self.get("mig"))
-
 
 class Library:
     """NVML, opened. `why_not` is the reason when it cannot be.
@@ -243,10 +238,6 @@ class Watch:
     seconds: float = 0.0
     sm_clock_hz: float | None = None
     reasons: int = 0
-
-    @property
-    def watts(self) -> float | None:
-        return self.joules / self.seconds if self.joules is not None and self.seconds > 0 else None
 
     @property
     def slowdowns(self) -> list[str]:

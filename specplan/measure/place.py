@@ -16,7 +16,7 @@ from .clocks import Timer
 from .nvml import Library
 from .readings import Place
 
-FEW_SEQUENCES = re.compile(r"geforce|\brtx\b|titan", re.IGNORECASE)
+CONSUMER = re.compile(r"geforce|\brtx\b|titan", re.IGNORECASE)
 
 
 def choose(asked: str | None) -> torch.device:
@@ -74,7 +74,7 @@ def _gpu(device: torch.device, visible: str | None) -> Place:
     if re.search(r"\bMIG\b", name):
         values["mig"] = True
     scrub = torch.empty(max(2 * values["cache_bytes"], 1 << 20), dtype=torch.uint8, device=device)
-    kind: Kind = "consumer_gpu" if FEW_SEQUENCES.search(name) else "gpu"
+    kind: Kind = "consumer_gpu" if CONSUMER.search(name) else "gpu"
     return Place(device, Timer(device, scrub=scrub), library, handle, name, kind, values, missing)
 
 

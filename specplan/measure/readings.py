@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from ..hardware import Kind
@@ -25,7 +25,6 @@ class Reading:
     at         what it was measured on
     mode       eager, graph, or "" where it makes no difference
     samples    how many
-    joules     a call, None where no power is told
     slowdowns  what slowed the device down meanwhile, by NVML
     """
 
@@ -38,7 +37,6 @@ class Reading:
     dtype: str = ""
     mode: str = ""
     samples: int = 0
-    joules: float | None = None
     slowdowns: tuple[str, ...] = ()
 
 
@@ -98,6 +96,3 @@ class Place:
     @property
     def cache_bytes(self) -> int:
         return int(self.values.get("cache_bytes") or 0)
-
-    def with_timer(self, timer: Timer) -> Place:
-        return replace(self, timer=timer)

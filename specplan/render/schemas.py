@@ -569,7 +569,6 @@ class ReadingKeys(TypedDict):
     dtype: str
     mode: str
     samples: int
-    joules: float | None
     slowdowns: list[str]
 
 
