@@ -199,6 +199,14 @@ def test_a_plan_s_document_becomes_a_report_of_that_plan(specplan, folder):
     assert sorted(shlex.split(found.document["inputs"]["command"])) == sorted(words)
 
 
+def test_what_a_report_does_not_hold_is_left_out_of_a_plan_s_command(specplan, folder):
+    path = folder / "given.json"
+    specplan(f"plan {ASKED} --k 4 --price-per-hour 2 --explain --method chain --batch 1,2 --out {path}")
+    found = write([str(path)], folder / "given.html")
+    words = f"specplan report {ASKED} --method chain --lead chain --batch 1,2".split()
+    assert sorted(shlex.split(found.document["inputs"]["command"])) == sorted(words)
+
+
 def test_a_compare_s_document_becomes_a_report_of_the_same_methods(specplan, folder):
     path = folder / "compare.json"
     specplan(f"compare {ASKED} --method medusa --method eagle3 --budget 16 --out {path}")

@@ -253,7 +253,9 @@ def _command_of(document: str) -> tuple[list[str], str | None]:
     if schema == "specplan.plan/1":
         drafts = isinstance(inputs, dict) and inputs.get("draft") is not None
         lead = inputs.get("method") or ("tree" if drafts else None) if isinstance(inputs, dict) else None
-    return _without(words, PLANS_ALONE), lead
+    # A shape that the plan evaluated beside the best one; a report shows the best one.
+    measured_at = any(word.startswith(("--accept-length", "--accept-rate", "--drafted-per-round")) for word in words)
+    return _without(words, PLANS_ALONE | {"--from": True} | ({} if measured_at else {"--k": True})), lead
 
 
 # Options of `plan` that ask for more than a report holds.
