@@ -12,8 +12,9 @@ A family is searched by itself, never cut out of the free optimum afterwards.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import product
 from typing import Any
 
 from .acceptance import Acceptance, ByDepth, DepthTable, Mixture, Paths, Positional
@@ -128,6 +129,7 @@ class Runnable:
     children      most children of a node; where the engine builds the tree, the largest topk
     linear_pool   dynamic: at most topk * steps nodes, in place of topk + (steps - 1) topk^2
     contiguous    static: a child is drafted with all those ranked before it
+    by_level      uniform: most children of a node, level by level, where levels differ
     """
 
     family: str
@@ -137,6 +139,7 @@ class Runnable:
     children: int | None = None
     linear_pool: bool = False
     contiguous: bool = True
+    by_level: tuple[int, ...] = ()
 
     def within(self, limits: Limits) -> Limits:
         """The limits that hold for both.
@@ -184,6 +187,8 @@ def search_in(runnable: Runnable) -> Callable[[Acceptance, Limits, Costs | None]
         within = runnable.within(limits)
         if runnable.family == "dynamic" and acceptance.by_node:
             return best_dynamic(acceptance, within, costs, linear_pool=runnable.linear_pool)
+        if runnable.by_level and within.children != 1 and acceptance.by_node:
+            return best_by_level(runnable.by_level, acceptance, within, costs)
         if runnable.family == "uniform" and within.children != 1 and acceptance.by_node:
             return best_uniform_tree(acceptance, within, costs)
         asked = _in_order(acceptance) if runnable.contiguous else acceptance
@@ -231,6 +236,23 @@ def best_uniform_tree(acceptance: Acceptance, limits: Limits, costs: Costs | Non
     return only(best_uniform(acceptance, **limits.arguments(), **given), acceptance, limits, costs)
 
 
+def best_by_level(most: Sequence[int], acceptance: Acceptance, limits: Limits, costs: Costs | None) -> Best:
+    """The best uniform tree with at most so many children of a node on each level; all of them are looked at.
+
+    >>> from specplan.acceptance import Independent
+    >>> best_by_level((1, 1, 3, 1), Independent(0.6), Limits(8), None).shape.widths
+    (1, 1, 3, 3)
+    """
+    choices = [range(1, min(count, limits.children or count) + 1) for count in most[: limits.depth]]
+    counts = [shape for depth in range(1, len(choices) + 1) for shape in product(*choices[:depth])]
+    trees = [tree for shape in counts if (tree := TokenTree.full(shape)).nodes <= limits.nodes]
+    shapes = [shape_of(tree, acceptance, costs) for tree in trees if costs is None or tree.width <= len(costs.verify_s)]
+    if not shapes:
+        return only(TokenTree.empty(), acceptance, limits, costs)
+    best = max(shapes, key=lambda shape: (shape.speedup or shape.tau, -shape.nodes))
+    return only(best.tree, acceptance, limits, costs)
+
+
 def only(tree: TokenTree, acceptance: Acceptance, limits: Limits, costs: Costs | None) -> Best:
     """One tree, or plain decoding if that is faster."""
     if tree.nodes > limits.nodes or tree.depth > limits.depth:
@@ -245,7 +267,7 @@ def only(tree: TokenTree, acceptance: Acceptance, limits: Limits, costs: Costs |
         Candidate(nodes, shape.depth, shape.tau, shape.round_s, shape.tokens_per_s, shape.speedup)
         for nodes, shape in shapes.items()
     ]
-    return Best(shapes[best], trees[best], "proved", 0.0, rows, trees.__getitem__)
+    return Best(shapes[best], trees[best], "proved", 0.0, rows_by_nodes(rows), trees.__getitem__)
 
 
 # ---- dynamic trees

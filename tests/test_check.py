@@ -1,8 +1,12 @@
 """Hand-written settings: what a stack accepts, refuses, or takes and does something else with."""
 
 from __future__ import annotations
+import __future__
 
+import ast
+import importlib.util
 import json
+from pathlib import Path
 
 import jsonschema
 import pytest
@@ -10,6 +14,7 @@ import pytest
 from specplan.errors import InputError
 from specplan.plan import Dynamic
 from specplan.render.schemas import json_schema
+from specplan.stacks import _sglang_check
 from specplan.stacks.capability import no_rules
 from specplan.stacks.check import judge, load_adaptive, stack_of_settings
 from specplan.stacks.growmap import growmap
@@ -635,6 +640,53 @@ def test_an_export_of_any_stack_passes_its_own_check():
                 settings["growmap_path"] = export.buffers
             found = judge(settings, stack, capability, version, meant=tree)
             assert found.accepted, (stack.name, version, found.problems)
+
+
+# ---- SGLang's own source, where it is installed
+
+
+def sglang_source(*parts):
+    spec = importlib.util.find_spec("sglang")
+    if spec is None or not spec.submodule_search_locations:
+        pytest.skip("sglang is not installed")
+    return ast.parse(Path(spec.submodule_search_locations[0]).joinpath("srt", *parts).read_text())
+
+
+def test_the_flags_that_are_known_are_those_of_sglang():
+    module = sglang_source("arg_groups", "fields", "spec.py")
+    [spec] = [node for node in module.body if isinstance(node, ast.ClassDef) and node.name == "Spec"]
+    fields = {
+        node.target.id.removeprefix("speculative_"): ast.unparse(node.annotation)
+        for node in spec.body
+        if isinstance(node, ast.AnnAssign) and node.target.id.startswith("speculative_")
+    }
+    flags = {name for name, annotation in fields.items() if "no_cli=True" not in annotation}
+    assert flags == set(_sglang_check.FLAGS) - {"draft_model"}
+    assert "'--speculative-draft-model'" in fields["draft_model_path"]
+
+
+def test_sglangs_own_reader_takes_what_the_check_takes(tmp_path):
+    """Its `_load_adaptive_config`, run on lengths by batch size that are right and wrong."""
+    module = sglang_source("speculative", "adaptive_spec_params.py")
+    code = [node for node in module.body if getattr(node, "name", "") == "_load_adaptive_config"]
+    names = {"json": json}
+    exec(compile(ast.Module(code, []), "adaptive", "exec", flags=__future__.annotations.compiler_flag), names)
+    for tiers in (
+        {"1": {"candidate_steps": [4]}, "5": {"candidate_steps": [2, 0]}},
+        {"1": {"candidate_steps": []}},
+        {"1": {"candidate_steps": 3}},
+        {"1": {"candidate_steps": [-1]}},
+        {"1-4": {"candidate_steps": [3]}},
+        {"5-16": {"candidate_steps": [3]}, "1": {"candidate_steps": [3]}},
+    ):
+        file = tmp_path / "adaptive.json"
+        file.write_text(json.dumps(tiers))
+        refused = any(problem.kind == "refused" for problem in judged(tiers, "sglang").problems)
+        if refused:
+            with pytest.raises(ValueError, match=r"candidate_steps|BS key"):
+                names["_load_adaptive_config"](str(file))
+        else:
+            assert names["_load_adaptive_config"](str(file))[1]
 
 
 # ---- which shape is meant

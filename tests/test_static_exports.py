@@ -167,6 +167,17 @@ def test_specinfer_takes_the_width_of_its_third_step():
     assert "9 levels" in broken_limits(TokenTree.chain(9), capability)["size"]
 
 
+def test_a_shape_is_lowered_to_what_specinfer_drafts(specplan, tmp_path):
+    file = tmp_path / "tree.json"
+    file.write_text(json.dumps(DATA["trees"]["T5"]))
+    ran = specplan(f"export {file} --to specinfer --lower --p 0.6 --json")
+    assert ran.code == 0, ran.err
+    assert broken_limits(TokenTree.from_parents(ran.json["parents"]), specinfer.STACK.at()) == {}
+    assert ran.json["loss"] > 0
+    best = specplan("tree --p 0.6 --budget 20 --stack specinfer --json").json
+    assert (best["nodes"], best["widths"]) == (20, [1, 1, 3, 3, 3, 3, 3, 3])
+
+
 # ---- limits
 
 

@@ -57,6 +57,7 @@ def runnable(
         topk if family == "dynamic" else ranks,
         linear_pool=capability.pool == "linear",
         contiguous=capability.contiguous or capability.expanding_first,
+        by_level=capability.max_children,
     )
 
 

@@ -17,6 +17,8 @@ from .reading import Asked, Reading
 # Entries that add up to 1 within this hold the mass of "no child accepted" as their last: the writer that keeps it
 # and the one that does not differ in nothing else.
 WHOLE = 1e-3
+# The longest sequence of Sequoia's own experiments.
+LONGEST = 256
 
 
 def vector(values: Sequence[Any]) -> Reading:
@@ -53,12 +55,12 @@ def from_json(data: Any, asked: Asked) -> Reading | None:
 def export(wanted: Wanted, capability: Capability, version: str) -> Export:
     """The growmap as a torch file. Needs torch."""
     return Export(
-        {"growmap": "growmap.pt", "M": f"{wanted.tree.width} + the longest sequence"},
+        {"growmap": "growmap.pt", "M": wanted.tree.width + LONGEST},
         {"growmap.pt": torch_file_of(wanted.tree)},
         command=f"python tests/testbed.py --model {wanted.draft or 'DRAFT'} --target {wanted.model or 'MODEL'} "
-        f"--T 0.6 --P 1.0 --start 0 --end 200 --M {wanted.tree.width + 256} --growmap growmap.pt --dataset cnn",
+        f"--T 0.6 --P 1.0 --start 0 --end 200 --M {wanted.tree.width + LONGEST} --growmap growmap.pt --dataset cnn",
         buffers=growmap(wanted.tree),
-        notes=(f"--M is at least {wanted.tree.width} (the tree with its root) + the longest sequence, 256 here",),
+        notes=(f"--M is at least {wanted.tree.width} (the tree with its root) + the longest sequence, {LONGEST} here",),
     )
 
 

@@ -19,7 +19,9 @@ def export(wanted: Wanted, capability: Capability, version: str) -> Export:
         {"expansion_degree": degree},
         command=f"spec_infer -llm-model {wanted.model or 'MODEL'} -ssm-model {wanted.draft or 'DRAFT'} "
         f"--expansion-degree {degree} -prompt PROMPTS.json",
-        notes=(f"the number of levels is no setting: the draft model runs up to {DEPTH}",),
+        warnings=()
+        if wanted.tree.depth == DEPTH
+        else (f"the number of levels is no setting: {DEPTH} are drafted, not {wanted.tree.depth}",),
     )
 
 
