@@ -208,7 +208,10 @@ def _stock(acceptance: Acceptance, nodes: int, depth: int, children: int | None)
 
 
 def grid(
-    price: Callable[[int], Priced], batches: Sequence[int], acceptances: Sequence[Acceptance], *, tie: float
+    price: Callable[[int], Priced], batches: Sequence[int], acceptances: Sequence[Acceptance | None], *, tie: float
 ) -> list[list[Cell | None]]:
-    """cells[i][j] at batches[i] and acceptances[j]; None where the target does not fit."""
-    return [[cell(priced, given, tie=tie) for given in acceptances] for priced in map(price, batches)]
+    """cells[i][j] at batches[i] and acceptances[j]; None where the target does not fit or no acceptance is known."""
+    return [
+        [None if given is None else cell(priced, given, tie=tie) for given in acceptances]
+        for priced in map(price, batches)
+    ]

@@ -170,6 +170,16 @@ def test_without_an_acceptance_none_is_called_given(folder):
     assert "No verdict" in found.html
 
 
+def test_a_method_without_an_acceptance_says_so_where_others_have_one(folder):
+    words = f"{UNKNOWN} --method eagle3 --method medusa --acceptance-of eagle3=0.75 --batch 1"
+    found = write(words, folder / "own.html")
+    assert found.document["acceptances"][0] == {"label": "as given", "p": None}
+    assert found.document["cells"]["eagle3"][0][0]["nodes"] > 0
+    assert found.document["cells"]["medusa"][0][0] is None
+    assert found.document["cells"]["medusa"][0][-1]["nodes"] > 0
+    assert "no acceptance" in found.html.partition("<tbody>")[2].partition("</tbody>")[0]
+
+
 def test_a_batch_that_does_not_fit_has_no_cell(folder):
     words = "--gpu a100 --model llama-3-8b --method ngram --p 0.6 --context 8k --batch 1,1024"
     found = write(words, folder / "large.html")

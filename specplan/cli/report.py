@@ -162,6 +162,7 @@ def _survey(place: scenes.Scene, found: SideBySide, batches: list[int], lead: st
         stops=stops,
         given=given,
         cells=cells,
+        unknown=frozenset(name for name in rows if found.given[name] is None and given is not None),
         lead=shown,
         chances=[] if shown is None else chances[shown],
         stairs=[] if shown is None else [found.price(shown, batch).costs for batch in order],
@@ -184,10 +185,10 @@ def _stops(common: Any, given: dict[str, Any], rows: dict[str, Any]) -> tuple[li
 
 
 def _at(stop: Any, given: Any) -> Any:
-    """The acceptance of a method at a stop; where one was given, its own."""
+    """The acceptance of a method at a stop: its own at the given one, None where it has none there."""
     from ..acceptance import Independent
 
-    return given if given is not None and "as given" in stop.label else Independent(stop.p or 0.0)
+    return given if stop.p is None or "as given" in stop.label else Independent(stop.p)
 
 
 def _rooflines(place: scenes.Scene) -> dict[str, Any]:

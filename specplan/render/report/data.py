@@ -39,6 +39,7 @@ class Survey:
     missing    methods that could not be planned
     stops      of the acceptance slider; `given` is the place of the given one, None where none was given
     cells      by method: [batch][acceptance]
+    unknown    methods without an acceptance where others have one: nothing stands at the given one
     lead       the method whose tree and stair are shown, None where none could be planned
     chances    the lead's acceptances, one a stop
     stairs     the lead's costs by batch
@@ -53,7 +54,8 @@ class Survey:
     given: int | None
     cells: Mapping[str, Sequence[Sequence[Cell | None]]]
     lead: str | None
-    chances: Sequence[Acceptance]
+    unknown: frozenset[str]
+    chances: Sequence[Acceptance | None]
     stairs: Sequence[Costs]
     roofline: Mapping[str, Sequence[Roofline]]
 
@@ -85,6 +87,7 @@ def page_data(survey: Survey) -> dict[str, Any]:
         "batches": list(survey.batches),
         "stops": [{"label": stop.label, "p": stop.p} for stop in survey.stops],
         "start": {"batch": batch, "acceptance": acceptance},
+        "unknown": sorted(survey.unknown),
         "cells": cells,
         "curves": curves,
         "trees": [] if survey.lead is None else _trees(survey.cells[survey.lead], survey.chances),
@@ -105,8 +108,11 @@ def _curve(at: Cell | None) -> list[list[float | None]]:
     return [] if at is None else [[nodes, short(value)] for nodes, value in sorted(at.by_nodes.items()) if nodes]
 
 
-def _trees(grid: Sequence[Sequence[Cell | None]], chances: Sequence[Acceptance]) -> list[list[Any]]:
-    return [[None if at is None else icicle(at.shape, given) for at, given in zip(line, chances)] for line in grid]
+def _trees(grid: Sequence[Sequence[Cell | None]], chances: Sequence[Acceptance | None]) -> list[list[Any]]:
+    return [
+        [None if at is None or given is None else icicle(at.shape, given) for at, given in zip(line, chances)]
+        for line in grid
+    ]
 
 
 def icicle(shape: Shape, acceptance: Acceptance) -> list[list[float]]:

@@ -23,6 +23,8 @@
     };
   }
 
+  const lacking = (name) =>
+    data.unknown.includes(name) && data.stops[state.acceptance].p === null ? "no acceptance" : "does not fit";
   const known = (points) => points.filter((p) => p !== null);
   const names = () => data.methods.filter((name) => state.shown.has(name));
 
@@ -74,7 +76,7 @@
     for (const row of document.querySelectorAll("tr[data-method]")) {
       const name = row.dataset.method, at = point(name, state.batch, state.acceptance);
       const put = (field, text) => { row.querySelector(`[data-field=${field}]`).textContent = text; };
-      put("shape", at === null ? "does not fit" : at.shape);
+      put("shape", at === null ? lacking(name) : at.shape);
       put("tau", at === null ? "-" : number(at.tau, 3));
       put("rate", at === null ? "-" : rateWords(at.rate));
       put("speedup", at === null ? "-" : number(at.speedup, 3));

@@ -58,7 +58,8 @@ class Library:
 
     def __exit__(self, *error: object) -> None:
         """End it where no report was written."""
-        if self.process.poll() is None:
+        assert self.process.stdout is not None
+        if not self.process.stdout.closed:
             self.process.kill()
             self.process.communicate()
 
@@ -138,7 +139,8 @@ def _moving(survey: Survey, name: str) -> list[tuple[str, str]]:
     batch, acceptance = survey.start
     at = survey.cells[name][batch][acceptance]
     if at is None:
-        return [("shape", "does not fit"), ("tau", "-"), ("rate", "-"), ("speedup", "-")]
+        lacking = "no acceptance" if name in survey.unknown else "does not fit"
+        return [("shape", lacking), ("tau", "-"), ("rate", "-"), ("speedup", "-")]
     shape = at.shape
     rate = "-" if shape.tokens_per_s is None else f"{shape.tokens_per_s:.4g}"
     return [
