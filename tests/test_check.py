@@ -10,6 +10,8 @@ from pathlib import Path
 
 import jsonschema
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from specplan.errors import InputError
 from specplan.plan import Dynamic
@@ -759,6 +761,28 @@ def test_a_file_of_lengths_is_read_beside_the_settings(tmp_path):
     settings = {"speculative_adaptive_config": "adaptive.json"}
     assert load_adaptive(settings, tmp_path)["speculative_adaptive_config"] == {"1": {"candidate_steps": [3]}}
     assert load_adaptive(settings, tmp_path / "other") == settings
+
+
+NAMES = sorted({name for stack in stacks().values() for at in stack.capabilities for name in at.settings})
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers(-2, 70) | st.floats(allow_nan=False) | st.sampled_from(["", "auto", "1,2"]),
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(["1", "5-16", *NAMES]), inner, max_size=2)
+    ),
+    max_leaves=6,
+)
+
+
+@given(st.dictionaries(st.sampled_from([*NAMES, "paths", "spec_synth_rates"]), VALUES, min_size=1, max_size=5))
+@settings(max_examples=150)
+def test_any_settings_are_judged_or_refused_cleanly(given_settings):
+    for stack in stacks().values():
+        try:
+            found = judge(given_settings, stack, stack.capabilities[-1], stack.capabilities[-1].since or stack.read)
+        except InputError as error:
+            assert error.hint
+        else:
+            assert found.accepted == (not any(problem.kind != "note" for problem in found.problems))
 
 
 # ---- the command

@@ -44,7 +44,10 @@ def one_of(settings: Mapping[str, Any], name: str, known: tuple[str, ...], does:
 
 def rates_problem(setting: str, given: Any, length: int | None) -> list[Problem]:
     """Simulated acceptance by position: as many as drafted tokens, in [0, 1], never rising."""
-    rates = [float(part) for part in given.split(",")] if isinstance(given, str) else given
+    try:
+        rates = [float(part) for part in given.split(",")] if isinstance(given, str) else given
+    except ValueError:
+        rates = None
     if not isinstance(rates, list) or not all(isinstance(rate, (int, float)) and 0 <= rate <= 1 for rate in rates):
         return [Problem("refused", setting, "rates are numbers in [0, 1]")]
     if length is not None and len(rates) != length:

@@ -75,9 +75,9 @@ def _wrong_type(paths: Any) -> str:
     for path in paths:
         if not isinstance(path, (list, tuple)):
             return f"{show_path(path)} is no path; a path is a list of ranks, such as [0, 1]"
-        wrong = next((rank for rank in path if type(rank) is not int or rank < 0), None)
-        if wrong is not None:
-            return f"path {show_path(tuple(path))} has rank {show_path(wrong)}; ranks are whole numbers from 0"
+        for rank in path:
+            if type(rank) is not int or rank < 0:
+                return f"path {show_path(tuple(path))} has rank {show_path(rank)}; ranks are whole numbers from 0"
     return ""
 
 

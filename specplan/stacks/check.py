@@ -65,11 +65,18 @@ def _named_for(settings: Mapping[str, Any], capability: Capability) -> dict[str,
     """A bare list of paths under the name that the stack has for it."""
     if "paths" not in settings:
         return dict(settings)
-    name = next((name for name in capability.settings if name.endswith(("_choices", "_tree"))), None)
+    name = next((name for name in capability.settings if name.endswith("_choices")), None)
+    name = name or next((name for name in capability.settings if name == "speculative_token_tree"), None)
     if name is None:
         raise InputError("a list of paths has no form in this stack", hint="specplan stacks lists those that take one")
-    value = str([tuple(path) for path in settings["paths"]]) if name.endswith("_tree") else settings["paths"]
-    return {**{key: item for key, item in settings.items() if key != "paths"}, name: value}
+    paths = settings["paths"]
+    if name == "speculative_token_tree":
+        paths = str([tuple(path) if isinstance(path, list) else path for path in paths] if _is_list(paths) else paths)
+    return {**{key: item for key, item in settings.items() if key != "paths"}, name: paths}
+
+
+def _is_list(value: Any) -> bool:
+    return isinstance(value, (list, tuple))
 
 
 def _not_meant(shape: Dynamic | None, meant: TokenTree | Dynamic | None, capability: Capability) -> list[Problem]:

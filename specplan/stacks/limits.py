@@ -13,13 +13,17 @@ from ..tree import TokenTree, show_path
 from .capability import Capability
 
 
+HINT = "--lower gives the best shape that it can run, with the loss stated"
+HINTS = {"late": "children in falling order of their probability (--ranked) never break this"}
+
+
 def require_within(
     name: str, tree: TokenTree, capability: Capability, *, heads: int | None = None, max_rank: int | None = None
 ) -> None:
     """Raise DoesNotFit, with the first limit that the tree breaks, unless the stack can run it."""
     broken = broken_limits(tree, capability, heads=heads, max_rank=max_rank)
-    for text in broken.values():
-        raise DoesNotFit(f"{name}: {text}", hint="--lower gives the best shape that it can run, with the loss stated")
+    for limit, text in broken.items():
+        raise DoesNotFit(f"{name}: {text}", hint=HINTS.get(limit, HINT))
 
 
 def broken_limits(
