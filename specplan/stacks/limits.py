@@ -12,9 +12,8 @@ from ..errors import DoesNotFit
 from ..tree import TokenTree, show_path
 from .capability import Capability
 
-
 HINT = "--lower gives the best shape that it can run, with the loss stated"
-HINTS = {"late": "children in falling order of their probability (--ranked) never break this"}
+HINTS = {"late": "child probabilities that fall with the rank never ask for such a tree; --smooth pools rising ones"}
 
 
 def require_within(
