@@ -51,7 +51,7 @@ def test_replayed_rounds_are_those_of_a_real_decode_with_the_measuring_tree():
         for prompt in prompts:
             found = decode(target, source.make(tree), prompt, tokens=80, sampling=Sampling())
             answered = rank_counts.Answered(tuple(prompt), found.tokens)
-            ranks = rank_counts.ranks_of(source, answered, CONFIG.vocab)
+            ranks = rank_counts.ranks_of(target, source, answered)
             table = replayed(ranks, len(answered.asked), most_ranks=3, most_depth=3)
             # The last round of the decode may go beyond the answer, where no rank is known.
             assert abs(table[0][0][1] - len(found.rounds)) <= 1

@@ -81,6 +81,16 @@ def test_every_way_of_drafting_decodes_the_same_text(specplan, files, draft):
     assert ran.json["terms"]["tau"]["predicted"] is None
 
 
+def test_a_profile_predicts_the_passes(specplan, files):
+    for draft in ("early-exit:3", files["draft"], "ngram"):
+        ran = specplan([*arguments({**files, "draft": draft}).split(), "--json", "--profile", "rtx-4090"])
+        assert ran.code == 0, ran.err
+        terms = ran.json["terms"]
+        assert ran.json["profile"] == "rtx-4090"
+        assert terms["verify_s"]["predicted"] < ran.json["passes_alone"]["target"]["6"]
+        assert (terms["draft_s"]["predicted"] > 0) == (draft != "ngram")
+
+
 def test_sampled_texts_are_not_compared(specplan, files):
     ran = specplan(arguments(files, "--temperature 0.8 --json"))
     assert ran.code == 0, ran.err

@@ -41,11 +41,12 @@ def decode(decoding: Decoding, validation: Validation, output: Output) -> None:
         )
     tolerance = values.read("--tolerance", validation.tolerance, units.parse_share)
     acceptance = _acceptance(validation)
+    profile = _profile(validation)
     with torch.inference_mode():
         given = room(decoding)
         if acceptance is not None:
             _refuse_other_rule(acceptance, given)
-        answer, passed = _run(given, decoding, tree, acceptance, tolerance)
+        answer, passed = _run(given, decoding, tree, acceptance, profile, tolerance)
     finish(answer, output)
     if not passed:
         raise typer.Exit(1)
@@ -57,6 +58,32 @@ def _acceptance(validation: Validation) -> Any:
     from ..stacks.detect import read_acceptance
 
     return read_acceptance(validation.acceptance)
+
+
+def _profile(validation: Validation) -> Any:
+    if validation.profile is None:
+        return None
+    from ..hardware import load_hardware
+
+    return load_hardware(validation.profile)
+
+
+def _predicted(given: Room, decoding: Decoding, profile: Any, alone: Any, context: int) -> Any:
+    """Times of the passes as the profile has them, or as they were timed alone."""
+    if profile is None:
+        return alone
+    from ..drafters import first_layers
+    from ..measure.validation import by_profile
+    from ..measure.weights import find_model
+    from ..model import load_model
+
+    target = load_model(str(find_model(str(decoding.model))), dtype=given.dtype)
+    draft = None
+    if given.source.layers is not None:
+        draft = first_layers(target, len(given.source.layers))
+    elif given.source.model is not None:
+        draft = load_model(str(find_model(str(decoding.draft))), dtype=given.dtype)
+    return by_profile(profile, target, draft, alone, context=context)
 
 
 def _refuse_other_rule(acceptance: Any, given: Room) -> None:
@@ -72,7 +99,9 @@ def _refuse_other_rule(acceptance: Any, given: Room) -> None:
             )
 
 
-def _run(given: Room, decoding: Decoding, tree: Any, acceptance: Any, tolerance: float | None) -> tuple[Any, bool]:
+def _run(
+    given: Room, decoding: Decoding, tree: Any, acceptance: Any, profile: Any, tolerance: float | None
+) -> tuple[Any, bool]:
     import torch
 
     from ..measure.outcome import explanation, identity_of, terms_of
@@ -111,7 +140,9 @@ def _run(given: Room, decoding: Decoding, tree: Any, acceptance: Any, tolerance:
         raise InputError("every answer ends at once", hint="ask for more --tokens, or check the prompts")
     passes.take(ALONE)
     counted = [] if acceptance is None else read_prompts_counted(acceptance)
-    terms = terms_of(validated, tree, passes.alone(), acceptance=acceptance, counted=counted, seed=given.seed)
+    alone = passes.alone()
+    predicted = _predicted(given, decoding, profile, alone, context)
+    terms = terms_of(validated, tree, predicted, acceptance=acceptance, counted=counted, seed=given.seed)
     identity = identity_of(validated, exact=given.dtype in ("fp32", "fp64")) if given.temperature == 0 else None
     within = tolerance is None or all(terms[name].within(tolerance) for name in ("tau", "round_s", "tokens_per_s"))
     answer = measured_decode_answer(
@@ -120,7 +151,8 @@ def _run(given: Room, decoding: Decoding, tree: Any, acceptance: Any, tolerance:
         identity,
         explains=explanation(terms),
         drift=passes.drift(),
-        alone=passes.alone(),
+        alone=alone,
+        profile=None if profile is None else profile.name,
         clock=given.place.timer.clock,
         validated=validated,
         within=None if tolerance is None else within,

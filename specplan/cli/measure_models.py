@@ -124,7 +124,7 @@ def rule_of(asked: str | None, temperature: float, source: Any) -> str:
         if asked not in (None, "greedy"):
             raise InputError(f"--rule {asked[:40]} at temperature 0", hint="add --temperature 1, or leave --rule out")
         return "greedy"
-    rules = ("topk", "typical") if source.model is None else ("without_replacement", "topk", "strict", "typical")
+    rules = ("topk",) if source.longest else ("without_replacement", "topk", "strict", "typical")
     if asked is None:
         return rules[0]
     if asked not in rules:

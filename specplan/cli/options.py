@@ -484,6 +484,7 @@ class Validation(Group):
     panel = "Validation"
     from_: Text = text("--from", "FILE", "The tree: a tree's or a plan's JSON, or a list of paths.")
     acceptance: Text = text("--acceptance", "FILE", "What predicts tokens a round, from measure acceptance.")
+    profile: Text = text("--profile", "FILE", "Predict passes by this profile. Default: passes timed alone here.")
     tolerance: Text = text(
         "--tolerance", "SHARE", "Exit with 1 when tokens a round, its time or tokens/s are off by more."
     )

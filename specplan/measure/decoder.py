@@ -243,9 +243,12 @@ class KVCache:
 
 @dataclass(frozen=True, slots=True)
 class Layer:
-    """Weights of one layer. Matrices are [outputs, inputs]; q, k and v are one, gate and up are one."""
+    """Weights of one layer. Matrices are [outputs, inputs]; q, k and v are one, gate and up are one.
 
-    attention_norm: Tensor
+    attention_norm   None where the layer's input is taken as it is (EAGLE's heads)
+    """
+
+    attention_norm: Tensor | None
     qkv: Tensor
     o: Tensor
     mlp_norm: Tensor
@@ -328,8 +331,21 @@ class Decoder:
         rows        [n], cache rows that the tokens' keys and values are written to
         after_layer called with each layer's index and output before the final norm
         """
-        config = self.config
         x = F.embedding(tokens, self.embedding)
+        return self._norm(self.stack(x, positions, cache, mask, rows, after_layer=after_layer), self.norm)
+
+    def stack(
+        self,
+        x: Tensor,
+        positions: Tensor,
+        cache: KVCache,
+        mask: Tensor,
+        rows: Tensor,
+        *,
+        after_layer: Callable[[int, Tensor], None] | None = None,
+    ) -> Tensor:
+        """The output of the last layer before the final norm, from embedded tokens `x`. Shapes [batch, n, hidden]."""
+        config = self.config
         angles = torch.outer(positions.to(self.frequencies.dtype), self.frequencies)[:, None]
         turn = (angles.cos().to(x.dtype), angles.sin().to(x.dtype))
         # The query heads of a group become rows of one KV head, so the mask is repeated for each of them.
@@ -340,9 +356,11 @@ class Decoder:
             x = x + F.linear(F.silu(gate) * up, layer.down)
             if after_layer is not None:
                 after_layer(index, x)
-        return self._norm(x, self.norm)
+        return x
 
-    def _norm(self, x: Tensor, weight: Tensor) -> Tensor:
+    def _norm(self, x: Tensor, weight: Tensor | None) -> Tensor:
+        if weight is None:
+            return x
         return F.rms_norm(x, weight.shape, weight, self.config.norm_eps)
 
     def _attention(

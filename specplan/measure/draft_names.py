@@ -8,14 +8,17 @@ ngram[:N]       what followed the last N (3) or fewer tokens before
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+
+from torch import Tensor
 
 from ..errors import InputError
 from ..tree import TokenTree
 from ..vocabulary import DIFFER, said_of_sizes, said_of_tokenizers
 from .decoder import Decoder
 from .drafts import Draft, Model, ModelDraft, NgramDraft
+from .heads import EagleDraft, MedusaDraft, eagle_head, is_eagle3, is_medusa, medusa_heads, read_heads
 
 WORDS = ("early-exit", "skip", "ngram")
 
@@ -27,7 +30,8 @@ class DraftSource:
     model    the decoder that drafts, None where none does
     shared   it is the target's first layers, in the target's cache
     layers   of the target that it runs, None where it is no part of the target
-    orders   longest context of n-grams
+    longest  context of n-grams, in tokens
+    heads    Medusa-style or EAGLE-style heads
     make     the draft of a tree
     """
 
@@ -37,6 +41,7 @@ class DraftSource:
     shared: bool = False
     layers: tuple[int, ...] | None = None
     longest: int = 0
+    heads: bool = False
 
 
 def draft_source(text: str, target: Model, *, target_path: str, load: Callable[[str], Model]) -> DraftSource:
@@ -67,11 +72,29 @@ def draft_source(text: str, target: Model, *, target_path: str, load: Callable[[
 
 
 def _model(text: str, target: Model, target_path: str, load: Callable[[str], Model]) -> DraftSource:
+    tensors = read_heads(text)
+    if tensors is not None:
+        return _heads(text, tensors, target)
     model = load(text)
     for said in (said_of_sizes(model.vocab, target.vocab), said_of_tokenizers(text, target_path)):
         if said is not None and said.startswith(DIFFER):
             raise InputError(f"--draft {text}: {said}", hint="a draft model must have the target's vocabulary")
     return DraftSource(text, lambda tree: ModelDraft(text, model, tree, target.vocab), model)
+
+
+def _heads(text: str, tensors: Mapping[str, Tensor], target: Model) -> DraftSource:
+    if is_eagle3(tensors):
+        raise InputError(
+            f"--draft {text}: EAGLE-3 heads read three layers of the target, which is not done here",
+            hint="EAGLE-1, EAGLE-2 and Medusa heads are read",
+        )
+    if not isinstance(target, Decoder):
+        raise InputError(f"--draft {text}: heads need a target that is computed here", hint="give a draft model")
+    if is_medusa(tensors):
+        heads = medusa_heads(tensors, target, text)
+        return DraftSource(text, lambda tree: MedusaDraft(text, heads, tree), heads=True)
+    eagle = eagle_head(tensors, target, text)
+    return DraftSource(text, lambda tree: EagleDraft(text, eagle, tree), heads=True)
 
 
 def _whole(text: str, number: str, least: int, most: int) -> int:

@@ -13,10 +13,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import torch
 from torch import Tensor
 
+from ..tree import TokenTree
 from .decoder import Decoder, causal_mask
 from .draft_names import DraftSource
 from .drafts import Model, NgramIndex, fit_vocab
@@ -96,28 +98,69 @@ def count_one(target: Model, source: DraftSource, answered: Answered, sampling: 
     """The counts of one answer."""
     positions = len(answered.asked)
     if sampling.temperature == 0:
-        table = replayed(ranks_of(source, answered, target.vocab), positions)
+        table = replayed(ranks_of(target, source, answered), positions)
         return PromptCounts(positions, table, exits=exit_hits(target, source, answered, sampling))
-    if source.model is None:
+    if source.longest:
         return PromptCounts(positions, sums={"topk": ngram_sums(target, source, answered, sampling)})
-    sums = sampled_sums(target, source.model, answered, sampling)
+    sums = sampled_sums(target, draft_logits(target, source, answered), answered, sampling)
     return PromptCounts(positions, sums=sums, exits=exit_hits(target, source, answered, sampling))
 
 
 # ---- greedy
 
 
-def ranks_of(source: DraftSource, answered: Answered, vocab: int) -> Ranks:
+def ranks_of(target: Model, source: DraftSource, answered: Answered) -> Ranks:
     """Ranks, in the draft, of the tokens that follow a place of the answer: (place, depth) -> up to `depth` ranks."""
-    if source.model is None:
+    if source.longest:
         return ngram_ranks(answered, source.longest)
-    logits = asked_logits(source.model, answered, vocab)
-    wanted = torch.tensor(answered.answer[1:])[:, None]
-    own = logits.gather(1, wanted)
-    above = (logits > own).sum(dim=1)
-    ties_before = ((logits == own) & (torch.arange(vocab) < wanted)).sum(dim=1)
-    ranks = (above + ties_before).tolist()
+    if source.heads:
+        return head_ranks(target, source, answered)
+    ranks = ranks_in(draft_logits(target, source, answered), answered.answer[1:])
     return lambda place, depth: ranks[place : place + depth]
+
+
+def ranks_in(logits: Tensor, wanted: Sequence[int]) -> list[int]:
+    """The rank of each wanted token; of equal logits the first comes first. Shape of `logits` [wanted, vocab].
+
+    >>> ranks_in(torch.tensor([[1.0, 3.0, 1.0]]).expand(3, 3), [0, 1, 2])
+    [1, 0, 2]
+    """
+    tokens = torch.tensor(wanted)[:, None]
+    own = logits.gather(1, tokens)
+    ties_before = (logits == own) & (torch.arange(logits.shape[1]) < tokens)
+    found: list[int] = ((logits > own).sum(dim=1) + ties_before.sum(dim=1)).tolist()
+    return found
+
+
+def draft_logits(target: Model, source: DraftSource, answered: Answered) -> Tensor:
+    """The draft's logits at the asked places. Shape [asked, vocab], on the CPU."""
+    if source.model is not None:
+        return asked_logits(source.model, answered, target.vocab)
+    draft, hidden = _heads_along(target, source, answered)
+    return torch.cat([draft.along(answered.text, root, hidden, 1) for root in answered.asked]).float().cpu()
+
+
+def head_ranks(target: Model, source: DraftSource, answered: Answered) -> Ranks:
+    """Heads guess on from their own guesses, so each round is followed from its root."""
+    draft, hidden = _heads_along(target, source, answered)
+    text, start = answered.text, len(answered.prompt)
+
+    def ranks(place: int, depth: int) -> list[int]:
+        root = start + place
+        logits = draft.along(text, root, hidden, min(depth, len(text) - 1 - root)).float().cpu()
+        return ranks_in(logits, text[root + 1 : root + 1 + len(logits)])
+
+    return ranks
+
+
+def _heads_along(target: Model, source: DraftSource, answered: Answered) -> tuple[Any, Tensor]:
+    """Heads at the start of an answer, and the target's outputs along it."""
+    text = answered.text[:-1]
+    cache = target.new_cache(len(text) + MOST_DEPTH)
+    hidden = prefill(target, cache, text)
+    draft = source.make(TokenTree.chain(1))
+    draft.begin(answered.prompt, cache, hidden[: len(answered.prompt)])
+    return draft, hidden
 
 
 def asked_logits(model: Model, answered: Answered, vocab: int) -> Tensor:
@@ -171,11 +214,14 @@ def replayed(ranks: Ranks, positions: int, *, most_ranks: int = MOST_RANKS, most
 
 
 def sampled_sums(
-    target: Model, draft: Model, answered: Answered, sampling: Sampling, *, children: int = MOST_RANKS
+    target: Model, logits: Tensor, answered: Answered, sampling: Sampling, *, children: int = MOST_RANKS
 ) -> dict[str, tuple[float, ...]]:
-    """Chances by child, summed over the asked places, for every scheme."""
+    """Chances by child, summed over the asked places, for every scheme.
+
+    logits   of the draft there. Shape [asked, vocab]
+    """
     target_probs = sampling.probs(asked_logits(target, answered, target.vocab))
-    draft_probs = sampling.probs(asked_logits(draft, answered, target.vocab))
+    draft_probs = sampling.probs(logits)
     found = {scheme: torch.zeros(children, dtype=torch.float64) for scheme in SCHEMES}
     for first in range(0, len(target_probs), CHUNK):
         part = slice(first, first + CHUNK)

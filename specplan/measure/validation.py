@@ -15,12 +15,15 @@ from __future__ import annotations
 import random
 import statistics
 from bisect import bisect_left
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
 import torch
 
+from ..hardware import Hardware
+from ..model import ModelSpec
+from ..roofline import pass_time
 from ..tree import TokenTree
 from .clocks import Timer
 from .decoder import causal_mask
@@ -117,6 +120,16 @@ def between(times: Mapping[int, float], width: int) -> float:
     return times[left] + (times[right] - times[left]) * (width - left) / (right - left)
 
 
+def by_profile(hardware: Hardware, target: ModelSpec, draft: ModelSpec | None, like: Alone, *, context: int) -> Alone:
+    """The same passes as `like` has, as a profile predicts them: by its curve of that model, else by the formula."""
+
+    def times(model: ModelSpec, widths: Iterable[int], *, draft: bool) -> dict[int, float]:
+        return {width: pass_time(hardware, model, width=width, context=context, draft=draft).pass_s for width in widths}
+
+    drafting = {} if draft is None else times(draft, like.draft, draft=True)
+    return Alone(times(target, like.target, draft=False), drafting)
+
+
 class Passes:
     """The passes that a round and a plain step are made of, timed alone over `context` cached tokens.
 
@@ -125,7 +138,7 @@ class Passes:
     """
 
     def __init__(self, target: Model, source: DraftSource, tree: TokenTree, *, context: int, timer: Timer) -> None:
-        widths = {1, tree.width} | ({2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64} if source.model is None else set())
+        widths = {1, tree.width} | ({2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64} if source.longest else set())
         self._runs = {("target", width): pass_of(target, width, context) for width in widths if width <= tree.width}
         if source.model is not None:
             for width in {1, *(len(level.nodes) for level in levels_of(tree))}:

@@ -44,11 +44,13 @@ def measured_decode_answer(
     lossy: bool,
     inputs: Mapping[str, Any],
     device: str,
+    profile: str | None,
 ) -> Answer:
     """What was predicted, what was measured, whether the text is that of plain decoding.
 
     terms     of `measure.outcome`, by name
     identity  None when sampling
+    profile   that predicts the passes, None where passes timed alone do
     """
     keys = {
         "nodes": tree.nodes,
@@ -56,6 +58,7 @@ def measured_decode_answer(
         "depth": tree.depth,
         "device": device,
         "clock": clock,
+        "profile": profile,
         "complete": complete,
         "terms": {name: _plain(term) for name, term in terms.items()},
         "explains": explains,
@@ -71,7 +74,9 @@ def measured_decode_answer(
     }
     rows = [_row(name, term) for name, term in terms.items()]
     table = Table(("", "predicted", "measured", "by prompt", "error", "error by prompt"), rows)
+    from_profile = [] if profile is None else [("predicted times: calibrated passes", f"profile {profile}")]
     assumptions = [
+        *from_profile,
         (
             f"passes alone: mean of before, between and after the prompts, {drift:+.1%} from first to last; {clock}",
             "measured here",

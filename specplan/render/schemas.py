@@ -777,6 +777,7 @@ class MeasureDecodeDocument(Common):
     depth: int
     device: str
     clock: str
+    profile: str | None
     complete: bool
     terms: DecodeTerms
     explains: str
