@@ -129,6 +129,7 @@ class Runnable:
     children      most children of a node; where the engine builds the tree, the largest topk
     linear_pool   dynamic: at most topk * steps nodes, in place of topk + (steps - 1) topk^2
     contiguous    static: a child is drafted with all those ranked before it
+    min_tree_depth   levels that a tree with branches needs; a chain needs min_depth alone
     by_level      uniform: most children of a node, level by level, where levels differ
     """
 
@@ -136,6 +137,7 @@ class Runnable:
     nodes: int | None = None
     depth: int | None = None
     min_depth: int = 1
+    min_tree_depth: int = 1
     children: int | None = None
     linear_pool: bool = False
     contiguous: bool = True
@@ -192,7 +194,7 @@ def search_in(runnable: Runnable) -> Callable[[Acceptance, Limits, Costs | None]
         if runnable.family == "uniform" and within.children != 1 and acceptance.by_node:
             return best_uniform_tree(acceptance, within, costs)
         asked = _in_order(acceptance) if runnable.contiguous else acceptance
-        return _deep_enough(best_tree(asked, within, costs), acceptance, costs, runnable.min_depth)
+        return _deep_enough(best_tree(asked, within, costs), acceptance, costs, runnable)
 
     return search
 
@@ -206,11 +208,16 @@ def _in_order(acceptance: Acceptance) -> Acceptance:
     return acceptance
 
 
-def _deep_enough(best: Best, acceptance: Acceptance, costs: Costs | None, min_depth: int) -> Best:
-    """The best of the rows with that many levels, plain decoding included; not proved where that changes it."""
-    if not best.shape.nodes or best.shape.depth >= min_depth:
+def _deep_enough(best: Best, acceptance: Acceptance, costs: Costs | None, runnable: Runnable) -> Best:
+    """The best of the rows with enough levels, plain decoding included; not proved where that changes it."""
+
+    def deep(nodes: int, depth: int) -> bool:
+        least = runnable.min_depth if nodes == depth else max(runnable.min_depth, runnable.min_tree_depth)
+        return not nodes or depth >= least
+
+    if deep(best.shape.nodes, best.shape.depth):
         return best
-    rows = [row for row in best.candidates if row.tau and (not row.nodes or (row.depth or 0) >= min_depth)]
+    rows = [row for row in best.candidates if row.tau and deep(row.nodes, row.depth or 0)]
     if costs is None:
         rows = [row for row in rows if row.nodes] or rows
     top = max(rows, key=lambda row: (row.speedup or row.tau or 0.0, -row.nodes))

@@ -11,6 +11,7 @@ import shlex
 import textwrap
 from pathlib import Path
 
+import jsonschema
 import pytest
 import yaml
 from hypothesis import given
@@ -19,6 +20,7 @@ from hypothesis import strategies as st
 import specplan as sp
 from specplan.errors import DoesNotFit, InputError
 from specplan.plan import Costs, Dynamic
+from specplan.render.schemas import json_schema
 from specplan.stacks.capability import Scheduled
 from specplan.stacks.export import export
 from specplan.stacks.exporting import check_schedule
@@ -103,7 +105,7 @@ def test_aiconfigurator_leaves_the_bonus_token_out_and_stays_within_nextn():
     # .80 + .52 + .3302
     assert found.settings == {"nextn": 3, "nextn_accepted": 1.6502}
     assert "--aic-nextn-accept-rates 0.8,0.65,0.635,0,0" in found.notes[0]
-    with pytest.raises(InputError, match="no acceptance"):
+    with pytest.raises(InputError, match="nextn_accepted"):
         export(TokenTree.chain(3), to="aiconfigurator")
 
 
@@ -327,6 +329,12 @@ def test_simulated_rates_never_rise_and_are_as_many_as_the_length(alpha):
     assert all(1 >= a >= b >= 0 for a, b in zip(rates, rates[1:]))
 
 
+def test_levels_that_were_not_measured_are_not_simulated_as_never_accepted():
+    two = sp.Chain.from_survival((0.9, 0.8))
+    with pytest.raises(InputError, match="3 levels, 2 are known"):
+        export(TokenTree.chain(3), to="llamacpp", method="chain", acceptance=two, synthetic=True)
+
+
 def test_simulated_acceptance_without_an_acceptance_is_refused():
     with pytest.raises(InputError, match="simulated acceptance"):
         export(TokenTree.chain(3), to="vllm", synthetic=True)
@@ -442,6 +450,33 @@ def test_a_plan_over_batches_is_exported_in_any_dialect(specplan, planned):
     tiers = specplan(f"export {file} --to sglang --json").json["adaptive_config"]
     assert [(last, k) for _, last, k in ranges if k] == [(int(last), k) for last, k in keys.items()]
     assert [(first, k) for first, _, k in ranges] == [(int(b), t["candidate_steps"][0]) for b, t in tiers.items()]
+
+
+def test_a_plan_that_says_no_is_exported_as_plain_decoding(specplan, planned):
+    file = planned(f"{DEVICE} --method eagle3 --p 0.01 --overhead 90ms")
+    for to in ("vllm", "sglang", "trtllm", "medusa", "llamacpp"):
+        how = "--method medusa" if to == "medusa" else "--method mtp"
+        ran = specplan(f"export {file} --to {to} {how} --json").json
+        assert (ran["settings"], ran["nodes"], ran["width"], ran["files"]) == ({}, 0, 1, {})
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        "export --k 5 --to vllm --p 0.6 --synthetic",
+        "export --schedule 1-4:4,5-16:2 --to sglang --method eagle3",
+        "export --k 3 --to sglang --method mtp --sweep",
+        "export --k 3 --to medusa",
+        "stacks",
+        "stacks trtllm@1.2",
+        "tree --p 0.6 --budget 6 --stack sglang",
+        f"plan {DEVICE} --draft llama-3.2-1b --p 0.7 --stack vllm --batch 1..8",
+    ],
+)
+def test_documents_validate_against_their_schemas(specplan, arguments):
+    ran = specplan(f"{arguments} --json")
+    assert ran.code == 0, ran.err
+    jsonschema.validate(ran.json, json_schema(arguments.split()[0]))
 
 
 def test_plans_are_piped(specplan, planned, monkeypatch):

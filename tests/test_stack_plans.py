@@ -199,3 +199,34 @@ def test_plain_decoding_sets_nothing(specplan):
     assert ran["recommended"]["nodes"] == 0
     assert ran["stack"]["settings"] == {}
     assert ran["stack"]["command"].startswith("python -m sglang.launch_server --model-path")
+
+
+def every_record():
+    from specplan.stacks.registry import stacks
+
+    for name, stack in stacks().items():
+        for record in stack.capabilities:
+            if record.family != "none":
+                version = record.until or (stack.read if record is stack.capabilities[0] else record.since)
+                yield name if record.since is record.until is None else f"{name}@{version}"
+
+
+@pytest.mark.parametrize("to", list(every_record()))
+def test_what_is_searched_for_a_stack_can_be_exported_to_it(to):
+    from specplan.errors import InputError
+    from specplan.stacks.export import export
+    from specplan.stacks.lowering import runnable
+    from specplan.stacks.registry import stack_of
+
+    _, record, _ = stack_of(to)
+    costs = Costs(verify_s=[1.0 + 0.01 * i for i in range(64)], draft=Draft("d", 0.05))
+    known = ((Independent(0.6), costs), (Positional((0.5, 0.2, 0.1)), None), (DepthTable(((0.6, 0.2), (0.4,))), costs))
+    for (acceptance, priced), method in itertools.product(known, record.methods):
+        for nodes in (2, 31):
+            shape = search_in(runnable(record, method))(acceptance, Limits(nodes), priced).shape
+            try:
+                found = export(shape, to=to, method=method, exit_layer=4)
+            except InputError as error:
+                assert "acceptance" in error.hint or "--p" in error.hint
+                continue
+            assert found.nodes == shape.nodes <= nodes

@@ -51,7 +51,7 @@ def _deadline(place: scenes.Scene, goal: options.Goal, answer: Any, costs: Any, 
     if acceptance is not None:
         context = ", the context drawn anew for each" if isinstance(acceptance, Mixture) else ""
         place.assumptions.append((f"rounds of a burst are independent{context}, and last equally long", "tail.py"))
-    return deadline(burst, acceptance, limits, costs, chosen=tree, best=answer.best)
+    return deadline(burst, acceptance, limits, costs, chosen=tree, best=answer.legal or answer.best)
 
 
 def _burst(goal: options.Goal) -> Any:

@@ -181,7 +181,7 @@ def loss(shape: Any, free: Any) -> float:
 
 def stack_keys(aim: Aim, found: Any, shape: Any, lost: float | None) -> dict[str, Any]:
     """What a stack reads, for a document."""
-    from ..render.export import as_text
+    from ..render.export import as_text, binary_names
 
     return {
         "name": aim.stack.name,
@@ -195,6 +195,7 @@ def stack_keys(aim: Aim, found: Any, shape: Any, lost: float | None) -> dict[str
         "command": found.command,
         "environment": found.environment,
         "files": {name: as_text(content) for name, content in found.files.items()},
+        "binary": binary_names(found.files),
     }
 
 

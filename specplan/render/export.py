@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields
 from typing import Any
 
-from ..plan import Shape
+from ..plan import LONGEST_PATHS, Shape
 from ..units import plural, show_share
 from .output import Answer, Lines, Table, answer_of
 
@@ -27,7 +27,10 @@ def stack_parts(keys: Mapping[str, Any] | None, *, named: bool = False) -> Itera
         before = [f"{name}={value}" for name, value in keys["environment"].items()]
         yield Lines([" ".join([*before, keys["command"]])])
     for name, content in keys["files"].items():
-        yield Lines(content.rstrip("\n").split("\n"), title=name)
+        if name in keys["binary"]:
+            yield Lines(["binary: --out writes it, the JSON document has it in base64"], title=name)
+        else:
+            yield Lines(content.rstrip("\n").split("\n"), title=name)
 
 
 def _shown(value: Any) -> str:
@@ -83,6 +86,7 @@ def export_keys(found: Any) -> dict[str, Any]:
         "depth": found.depth,
         "loss": found.loss,
         "files": {name: as_text(content) for name, content in found.files.items()},
+        "binary": binary_names(found.files),
         "adaptive_config": found.adaptive_config,
         "command": found.command,
         "environment": found.environment,
@@ -90,13 +94,18 @@ def export_keys(found: Any) -> dict[str, Any]:
         "dynamic": found.dynamic,
         "parents": tree.parents,
         "ranks": tree.ranks,
-        "paths": tree.paths,
+        "paths": tree.paths if sum(tree.position_offsets) <= LONGEST_PATHS else None,
         "position_offsets": tree.position_offsets,
         "mask": tree.mask() if tree.nodes <= DRAWN else None,
         "buffers": found.buffers or None,
         "shape": _yield_keys(found.shape),
         "instead_of": _yield_keys(found.instead),
     }
+
+
+def binary_names(files: Mapping[str, str | bytes]) -> list[str]:
+    """The files that a document holds in base64."""
+    return [name for name, content in files.items() if isinstance(content, bytes)]
 
 
 def as_text(content: str | bytes) -> str:

@@ -216,6 +216,7 @@ class StackKeys(TypedDict):
     command: str
     environment: dict[str, str]
     files: dict[str, str]
+    binary: list[str]
 
 
 class StackName(TypedDict):
@@ -252,6 +253,7 @@ class ExportDocument(Common):
     depth: int
     loss: float | None
     files: dict[str, str]
+    binary: list[str]
     adaptive_config: dict[str, Any] | None
     command: str
     environment: dict[str, str]
@@ -278,10 +280,12 @@ class RecordKeys(TypedDict):
     until: str | None
     root_counted: bool
     min_depth: int
+    min_tree_depth: int
     max_depth: int | None
     max_nodes: int | None
     max_rank: int | None
     pool: str
+    max_children: list[int]
     max_topk: int | None
     tree_methods: list[str] | None
     schedule_methods: list[str] | None

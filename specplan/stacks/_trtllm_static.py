@@ -32,6 +32,8 @@ STATIC = Capability(
     until="1.3",
     max_rank=15,
     max_depth=16,
+    min_tree_depth=2,
+    tree_methods=("eagle", "eagle3", "medusa"),
     order="none; sorted inside by length, then by value",
     note="ranks and depth as the C++ engine packs them (4 bits a level, 16 levels); removed after 1.3 (PR #18210)",
 )

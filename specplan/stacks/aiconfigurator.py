@@ -7,11 +7,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..errors import InputError
 from . import _chains_check
 from .capability import Capability, Export, Stack, Wanted
 from .reading import Asked, Reading, number, objects_with
-from .writing import flags, named
+from .writing import flags, named, simulated
 
 
 def accepted_tokens(data: Any, asked: Asked) -> Reading | None:
@@ -47,17 +46,12 @@ _RECORD = Capability(
 
 def export(wanted: Wanted, capability: Capability, version: str) -> Export:
     """nextn with the accepted tokens of a round, which it requires; conditional rates for Dynamo's mocker."""
-    k = wanted.longest
-    if len(wanted.survival) < k:
-        raise InputError(
-            "aiconfigurator: nextn_accepted is needed, and no acceptance is known",
-            hint="export a plan that was made with an acceptance, or add --p 0.6",
-        )
-    settings = {"nextn": k, "nextn_accepted": round(sum(wanted.survival[:k]), 4)}
+    k, survival = wanted.longest, simulated(wanted, "nextn_accepted")
+    settings = {"nextn": k, "nextn_accepted": round(sum(survival), 4)}
     notes = []
     if k <= MOCKER_POSITIONS:
-        before = (1.0, *wanted.survival)
-        rates = [round(after / first, 4) if first else 0.0 for first, after in zip(before, wanted.survival[:k])]
+        before = (1.0, *survival)
+        rates = [round(after / first, 4) if first else 0.0 for first, after in zip(before, survival)]
         padded = ",".join(f"{rate:g}" for rate in [*rates, *[0.0] * (MOCKER_POSITIONS - k)])
         notes.append(f"Dynamo's mocker takes rates given the tokens before: --aic-nextn {k} "
                      f"--aic-nextn-accept-rates {padded}")  # fmt: skip

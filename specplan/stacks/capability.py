@@ -32,6 +32,7 @@ class Capability:
     methods        specplan's names of the ways of drafting
     root_counted   whether the stack's own number of tokens counts the root
     max_depth, max_nodes, min_depth   drafted levels and nodes, root not counted; None: no limit known
+    min_tree_depth   levels that a tree with branches needs, where a chain may have fewer
     max_rank       largest child rank, from 0; None: no limit known
     pool           dynamic: nodes that topk k and depth d allow: square, k + (d-1) k^2, or linear, k d and at least d
     max_topk       dynamic: largest topk; None: no limit known
@@ -56,6 +57,7 @@ class Capability:
     until: str | None = None
     root_counted: bool = False
     min_depth: int = 1
+    min_tree_depth: int = 1
     max_depth: int | None = None
     max_nodes: int | None = None
     max_rank: int | None = None

@@ -156,11 +156,14 @@ def _survival(source: Source) -> tuple[float, ...]:
     """At least i drafted tokens accepted, as far as the shape is deep."""
     longest = max((entry.k for entry in source.schedule), default=0)
     if source.acceptance is not None and longest > len(source.survival):
-        return tuple(source.acceptance.level_survival(TokenTree.chain(longest)))
-    if source.survival or source.acceptance is None:
+        survival = tuple(source.acceptance.level_survival(TokenTree.chain(longest)))
+    elif source.survival or source.acceptance is None:
         return source.survival
-    shape = yielded(replace(source, costs=None))
-    return () if shape is None else shape.level_survival
+    else:
+        shape = yielded(replace(source, costs=None))
+        survival = () if shape is None else shape.level_survival
+    # Levels that nothing is known of count as never accepted in a plan; they are no rates to simulate.
+    return survival[: source.acceptance.max_depth]
 
 
 def _exported(

@@ -49,15 +49,18 @@ def runnable(
         family = "chain"
     ranks = None if capability.max_rank is None else capability.max_rank + 1
     topk = (capability.max_topk or MOST_TOPK) if capability.draws_trees(method) else 1
+    if family in ("static", "uniform") and not capability.draws_trees(method):
+        family = "chain"
     return Runnable(
         family,
         capability.max_nodes,
         min(filter(None, (capability.max_depth, heads)), default=None),
         capability.min_depth,
+        capability.min_tree_depth,
         topk if family == "dynamic" else ranks,
         linear_pool=capability.pool == "linear",
         contiguous=capability.contiguous or capability.expanding_first,
-        by_level=capability.max_children,
+        by_level=capability.max_children if family == "uniform" else (),
     )
 
 

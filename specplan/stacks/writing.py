@@ -39,14 +39,16 @@ def method_missing(wanted: Wanted, setting: str) -> tuple[str, ...]:
     return () if wanted.method is not None else (f"the way of drafting is not known: --method NAME sets {setting}",)
 
 
-def simulated(wanted: Wanted) -> tuple[float, ...]:
+def simulated(wanted: Wanted, what: str = "simulated acceptance") -> tuple[float, ...]:
     """Shares of rounds that accept at least 1, 2, ... drafted tokens, one for each level, never rising.
+
+    what    needs them, for the message
 
     Raises  InputError where the acceptance does not reach that far.
     """
     if len(wanted.survival) < wanted.longest:
         raise InputError(
-            f"simulated acceptance needs the rates of {wanted.longest} levels, {len(wanted.survival)} are known",
+            f"{what} needs the rates of {wanted.longest} levels, {len(wanted.survival)} are known",
             hint="export a plan made with an acceptance, or add --p 0.6, --survival 0.8,0.6 or --acceptance FILE",
         )
     rates: list[float] = []
