@@ -139,7 +139,8 @@ def test_a_token_tree_of_vllm_is_the_string_of_its_own_tests_and_warns(name, tex
     made = exported("vllm@0.20.2", TREES[name], draft="org/draft")
     assert made.settings["speculative_token_tree"] == text
     assert made.settings["num_speculative_tokens"] == TREES[name].nodes
-    assert made.environment == {"VLLM_ATTENTION_BACKEND": "TREE_ATTN"}
+    assert made.command.endswith(" --attention-backend TREE_ATTN")
+    assert exported("vllm@0.11.0", TREES[name]).environment == {"VLLM_ATTENTION_BACKEND": "TREE_ATTN"}
     assert "as one chain" in made.warnings[0]
 
 

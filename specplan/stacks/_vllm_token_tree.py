@@ -10,7 +10,7 @@ from typing import Any
 from ..errors import DoesNotFit, InputError
 from ..tree import TokenTree
 from ._paths_check import Outcomes, path_problems
-from .capability import Capability, Export, Problem, Wanted
+from .capability import Capability, Export, Problem, Wanted, number
 from .limits import is_uniform
 from .path_list import parse_paths
 from .writing import draft_missing, named
@@ -21,6 +21,9 @@ AS_A_CHAIN = (
 )
 
 WITH_TREES = ("eagle3", "eagle")
+
+# The one backend with tree masks; from this version on a flag names it, the environment before.
+BACKEND, BACKEND_FLAG = "TREE_ATTN", (0, 13)
 
 TOKEN_TREE = Capability(
     "uniform",
@@ -51,11 +54,12 @@ def export(wanted: Wanted, version: str) -> Export:
         settings["model"] = wanted.draft
     settings |= {"num_speculative_tokens": tree.nodes, "speculative_token_tree": tree_text(tree)}
     command = f"vllm serve {named(wanted.model, 'MODEL')} --speculative-config {shlex.quote(json.dumps(settings))}"
+    flag = number(version) >= BACKEND_FLAG
     return Export(
         settings,
         {"speculative_config.json": json.dumps(settings) + "\n"},
-        command,
-        {"VLLM_ATTENTION_BACKEND": "TREE_ATTN"},
+        f"{command} --attention-backend {BACKEND}" if flag else command,
+        {} if flag else {"VLLM_ATTENTION_BACKEND": BACKEND},
         buffers={
             "attention_mask": [list(row) for row in tree.mask_with_root()],
             "position_ids": [0, *tree.position_offsets],
