@@ -45,11 +45,11 @@ def completion(
             f"shell {shell[:40]!r} is not known", hint=did_you_mean(shell, SHELLS, otherwise="one of bash, zsh, fish")
         )
     words = {"engines": engine_names(), "methods": list(METHODS), "stacks": list(stacks())}
-    typer.echo(script(shell, _commands(), words), nl=False)
+    typer.echo(script(shell, commands(), words), nl=False)
 
 
-def _commands() -> Any:
-    """Every command with its options and what their values can be."""
+def commands() -> Any:
+    """Every command with its options and what their values can be: for completion, and for docs/commands.md."""
     from ..render.completion import Option, Verb
 
     def option(param: Any) -> Option:
@@ -58,16 +58,24 @@ def _commands() -> Any:
         files = "files" if re.search("FILE|PATH", param.metavar or "") else ""
         listed = (param.metavar or "").split("|")
         words = " ".join(listed) if len(listed) > 1 and all(re.fullmatch("[a-z_]+", word) for word in listed) else ""
-        return Option(names, f"{values} {files} {words}".split(), (param.help or "").strip(), bool(param.is_flag))
+        return Option(
+            names,
+            f"{values} {files} {words}".split(),
+            (param.help or "").strip(),
+            bool(param.is_flag),
+            metavar=param.metavar or "",
+            panel=getattr(param, "rich_help_panel", None) or "Other",
+        )
 
     def verb(path: tuple[str, ...], command: Any) -> Verb:
         params = command.params
         arguments = [param for param in params if not param.opts[0].startswith("-")]
         return Verb(
             path,
-            _first_line(command.help or command.short_help or VERBS.get(path[0], "")),
+            (command.help or VERBS.get(path[0], "")).strip(),
             [option(param) for param in params if param.opts[0].startswith("-")],
             _values(path[0], arguments[0].metavar) if arguments else [],
+            arguments[0].metavar if arguments else "",
         )
 
     found = []
@@ -85,7 +93,3 @@ def _values(noun: str, metavar: str | None) -> list[str]:
     named = [OF_NOUN[noun]] if noun in OF_NOUN and "NAME" in text else []
     files = ["files"] if re.search("FILE|PATH|PLAN", text) else []
     return named + files or [word for word in text.split("|") if word.islower()]
-
-
-def _first_line(text: str) -> str:
-    return text.strip().partition("\n")[0]

@@ -20,6 +20,8 @@ class Option:
     values: Sequence[str]
     help: str
     is_flag: bool
+    metavar: str = ""
+    panel: str = ""
 
 
 @dataclass(frozen=True)
@@ -30,6 +32,7 @@ class Verb:
     help: str
     options: Sequence[Option]
     values: Sequence[str]
+    argument: str = ""
 
 
 def script(shell: str, verbs: Sequence[Verb], words: Mapping[str, Sequence[str]]) -> str:
@@ -143,7 +146,7 @@ def _fish(verbs: Sequence[Verb], words: Mapping[str, Sequence[str]]) -> str:
     nouns = dict.fromkeys(verb.path[0] for verb in verbs)
     lines = ["complete -c specplan -f"]
     for noun in nouns:
-        about = next(verb.help for verb in verbs if verb.path[0] == noun)
+        about = next(verb.help.partition("\n")[0] for verb in verbs if verb.path[0] == noun)
         inner = _inner(verbs)[noun]
         told = about if not inner else ", ".join(inner)
         lines.append(f"complete -c specplan -n __fish_use_subcommand -a {noun} -d {shlex.quote(told)}")
