@@ -50,7 +50,7 @@ _SHAPE = (
 )  # fmt: skip
 _CARRIED = (
     "accept_length_model", "histogram", "drafted_per_round", "interval", "workload", "by_context", "by_engine",
-    "series", "fit", "measured_tree", "source", "dialect", "unknown", "measured",
+    "by_category", "series", "fit", "measured_tree", "source", "dialect", "unknown", "measured",
 )  # fmt: skip
 # Carried along too, beside being read.
 _KEPT = ("k", "tau", "acceptance_rate", "warnings")

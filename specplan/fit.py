@@ -122,8 +122,14 @@ MODELS = {
 
 def survival_of(acceptance: Acceptance, length: int | None = None) -> tuple[float, ...]:
     """P(at least i accepted) of a chain of first children, as long as was measured."""
-    known = acceptance.max_depth or getattr(acceptance, "measured_depth", None) or 1
-    return tuple(acceptance.level_survival(TokenTree.chain(length or min(known, LONGEST))))
+    return tuple(acceptance.level_survival(TokenTree.chain(length or min(_measured_depth(acceptance), LONGEST))))
+
+
+def _measured_depth(acceptance: Acceptance) -> int:
+    """Positions that were measured; of a mixture, those of the part with the most."""
+    if acceptance.max_depth is None and isinstance(acceptance, Mixture):
+        return max(map(_measured_depth, acceptance.components))
+    return acceptance.max_depth or getattr(acceptance, "measured_depth", None) or 1
 
 
 def _accepted(survival: Sequence[float]) -> Iterator[float]:

@@ -30,6 +30,13 @@ def test_a_mean_alone_gives_one_p_whose_error_cannot_be_told():
     assert (found.error, found.flagged) == (None, False)
 
 
+def test_a_mixture_is_fitted_over_as_many_positions_as_its_parts_measured():
+    parts = (Chain.from_accept_length(3.2, 3), Chain.from_accept_length(1.5, 3))
+    found = fit(Mixture(parts, (0.5, 0.5)))
+    assert found.single_p_error > 0.05
+    assert found.error < TOLERANCE
+
+
 def test_rising_rates_are_a_mixture_and_one_p_is_flagged():
     found = fit(Chain.from_survival(MTP))
     assert found.kind == "mixture"

@@ -186,3 +186,56 @@ def test_a_mean_of_unknown_k_is_fitted_at_the_k_in_use(specplan):
     page = "tests/data/dialects/atom.prom"
     ran = specplan(f"advise --k 3 --acceptance {page} --measured-tpot 25ms --round 30ms --json").json
     assert ran["tau"] == pytest.approx(2.65)
+
+
+# ---- categories of a profile, and parts of other files
+
+CATEGORIES = {
+    "num_speculative_tokens": 3,
+    "verification_method": "greedy",
+    "conditional_accept_rates": [0.8, 0.65, 0.6346],
+    "mean_accept_length": 2.65,
+    "per_category": {
+        "coding": {"conditional_accept_rates": [0.9, 0.8, 0.8], "mean_accept_length": 3.196},
+        "writing": {"marginal_accept_rates": [0.6, 0.3, 0.1]},
+        "math": 2.5,
+    },
+}
+
+
+def test_a_profile_keeps_the_lengths_of_its_categories_and_one_can_be_taken():
+    text = json.dumps(CATEGORIES)
+    whole = read_any(text, where="profile")
+    assert whole.about["by_category"] == pytest.approx({"coding": 3.196, "writing": 2.0, "math": 2.5})
+    coding = read_any(text, where="profile", served="coding")
+    assert coding.survival == pytest.approx((0.9, 0.72, 0.576))
+    assert (coding.rule, coding.about["workload"], coding.about["k"]) == ("greedy", "coding", 3)
+    assert read_any(text, where="profile", served="math").tau(TokenTree.chain(3)) == pytest.approx(2.5)
+    with pytest.raises(InputError) as error:
+        read_any(text, where="profile", served="cooking")
+    assert "coding, writing, math" in error.value.hint
+
+
+def test_categories_mix_by_share_with_a_mark_behind_the_file(specplan, refused, tmp_path):
+    file = tmp_path / "profile.json"
+    file.write_text(json.dumps(CATEGORIES))
+    ran = specplan(
+        ["tree", "--acceptance", f"{file}#coding=0.3", "--acceptance", f"{file}#math=0.7", "--k", "3", "--json"]
+    )
+    assert ran.json["tau"] == pytest.approx(0.3 * 3.196 + 0.7 * 2.5)
+    assert "coding" in specplan(["acceptance", str(file)]).out
+    document = str(tmp_path / "coding.json")
+    specplan(["acceptance", f"{file}#coding", "--json", "--out", document])
+    assert "is no part of it" in refused(["acceptance", f"{document}#coding"])
+
+
+def test_a_name_in_a_file_that_holds_one_run_is_refused(refused):
+    for name in ("vllm-v1.log", "counts.csv", "tgi.prom", "speculation_profile.json"):
+        refused(["acceptance", str(Path(PROFILE).with_name(name)), "--served", "somewhere"])
+
+
+def test_the_gauges_of_two_models_are_not_averaged():
+    page = 'sglang:spec_accept_length{model_name="a"} 2.0\nsglang:spec_accept_length{model_name="b"} 3.0\n'
+    with pytest.raises(InputError, match="2 models"):
+        read_any(page, where="page")
+    assert read_any(page, where="page", served="b").about["tau"] == 3.0

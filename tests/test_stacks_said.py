@@ -105,6 +105,9 @@ def test_a_plan_from_a_measured_tree_is_refused_and_its_document_reads_back(spec
         ("[0.8, 0.7, 0.6]", "survival|alpha"),
         ("[0.6, 0.3, 0.1]", "child-prob|survival|alpha|histogram"),
         ('{"1": 20, "2": 28}', "histogram|tokens"),
+        ("[100, 80, 52, 33]", "histogram|reached"),
+        ('{"0": 100, "1": 80, "2": 52}', "histogram|reached"),
+        ('{"0": 0.8, "1": 0.52, "2": 0.33}', "survival|alpha"),
         ('{"1": 0.8, "2": 0.5}', "survival|alpha"),
     ],
 )
@@ -139,6 +142,14 @@ def test_what_bare_numbers_are_said_to_be_is_what_they_are():
     assert read('{"1": 20, "2": 30}', shape="tokens").about["tau"] == pytest.approx(1.6)
     assert read('{"1": 20, "2": 30}', shape="histogram").about["tau"] == pytest.approx(2.6)
     assert read('{"2": 2.4}', shape="by-k").tau(chain) == 2.4
+    assert read("[100, 80, 52]", shape="reached").tau(chain) == pytest.approx(2.32)
+    assert read('{"0": 100, "1": 80, "2": 52}', shape="reached").counts.rounds == 100
+
+
+@pytest.mark.parametrize("text", ["[100]", "[0, 0]", "[100, 120, 40]", "[100, -1]", '{"1": 80, "2": 52}'])
+def test_counts_that_cannot_have_reached_their_positions_are_refused(text):
+    with pytest.raises(InputError):
+        read(text, shape="reached")
 
 
 def test_the_option_is_refused_where_the_file_says_itself(refused, specplan):
@@ -371,7 +382,7 @@ def test_responses_give_the_tokens_per_round_by_prompt_length(request_of, specpl
 def test_files_without_weights_are_pooled_by_their_counted_rounds(specplan, tmp_path):
     small, large = tmp_path / "a.json", tmp_path / "b.json"
     small.write_text("[20, 28, 19, 33]")
-    large.write_text("[300, 0, 0, 0]")
+    large.write_text(json.dumps({"acceptance_histogram": [300, 0, 0, 0]}))
     ran = specplan(["tree", "--acceptance", str(small), "--acceptance", str(large), "--k", "3", "--json"]).json
     assert ran["tau"] == pytest.approx(1 + 165 / 400)
     both = specplan(["acceptance", str(small), str(large), "--json"]).json

@@ -150,11 +150,18 @@ def hints(given: options.Acceptance) -> dict[str, Any]:
 
 
 def from_file(path: str, given: options.Acceptance, **more: Any) -> Any:
-    """The acceptance in one file, in any dialect; a terminal shows how far it is."""
+    """The acceptance in one file, in any dialect; a terminal shows how far it is.
+
+    path   FILE, or FILE#NAME for one of the models, curves or categories in it
+    """
     from ..stacks.detect import read_acceptance
 
+    file, mark, name = path.rpartition("#")
+    asked = {**hints(given), **more}
+    if mark and not Path(path).exists():
+        path, asked = file, {**asked, "served": name}
     METER.start(path)
-    return read_acceptance(path, **{**hints(given), **more}, told=METER.at)
+    return read_acceptance(path, **asked, told=METER.at)
 
 
 def from_files(entries: list[str], given: options.Acceptance) -> Any:

@@ -173,9 +173,11 @@ class Acceptance(Group):
     as_: Text = text(
         "--as",
         "KIND",
-        "What a bare list or mapping of numbers is: histogram, tokens, child-prob, survival, alpha or by-k.",
+        "What a bare list or mapping of numbers is: histogram, tokens, reached, child-prob, survival, alpha or by-k.",
     )
-    served: Text = text("--served", "MODEL", "The model (or curve) of a file that holds several.")
+    served: Text = text(
+        "--served", "MODEL", "The model, curve or category of a file of several; FILE#NAME of one file."
+    )
     smooth: bool = flag(
         "--smooth", "Pool child probabilities that rise with the rank (sampling noise) into their mean."
     )

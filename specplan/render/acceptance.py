@@ -123,6 +123,7 @@ def _measured_verdict(acceptance: Acceptance, tau: float, k: int | None) -> str:
 
 
 def _tables(acceptance: Acceptance) -> Iterator[Table]:
+    yield from _by_category(acceptance.about.get("by_category"))
     if isinstance(acceptance, ByK):
         measured = [(str(k), f"{tau:.4f}") for k, tau in acceptance.lengths]
         if measured:
@@ -146,6 +147,13 @@ def _tables(acceptance: Acceptance) -> Iterator[Table]:
             ("children of the root", "one of them is accepted"),
             [(str(fan.nodes), f"{acceptance.accepted(fan):.4f}") for fan in fans],
         )
+
+
+def _by_category(lengths: Any) -> Iterator[Table]:
+    """Tokens per round of the categories of a profile."""
+    if isinstance(lengths, Mapping) and lengths:
+        cells = [(str(name), "-" if tau is None else f"{tau:.4f}") for name, tau in lengths.items()]
+        yield Table(("category: FILE#NAME takes it alone", "tokens/round"), cells)
 
 
 def _by_context(rows: Any) -> Iterator[Table]:

@@ -553,6 +553,7 @@ class AcceptanceDocument(Common):
     workload: str | dict[str, Any] | None
     by_context: list[dict[str, Any]] | dict[str, Any] | None
     by_engine: list[dict[str, Any]] | None
+    by_category: dict[str, float | None] | None
     series: list[dict[str, float]] | None
     fit: dict[str, Any] | None
     measured_tree: dict[str, int] | None

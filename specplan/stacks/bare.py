@@ -4,6 +4,7 @@ They are read where they can be one thing only; else `--as` has to say which:
 
     histogram    rounds by accepted drafted tokens (counts or shares); index or key 0 is none accepted
     tokens       the same, keys counting the tokens of the round with the bonus token
+    reached      rounds that accepted at least 0, 1, 2, ... drafted tokens: the first number is all rounds
     child-prob   P(the k-th child is the accepted one), tested in order (Sequoia's vector, without reject bin)
     survival     P(at least i accepted)
     alpha        P(position i accepted, given the ones before)
@@ -32,6 +33,8 @@ NAMES = (
     "accepted_counts",
 )
 _HISTOGRAM = "rounds by the number of drafted tokens accepted in them; added up over requests, so weighted by rounds"
+_REACHED = "rounds that accepted at least that many drafted tokens, from 0 (all rounds) on"
+_REACHED_HINT = "; reached: rounds that accepted at least 0, 1, 2, ... tokens, so that all rounds come first"
 # Shares that add up to 1 within this are of one whole.
 _WHOLE = 1e-3
 
@@ -72,7 +75,7 @@ def bare(data: Any, asked: Asked) -> Reading | None:
     shown = ", ".join(f"{value:g}" for value in values[:4])
     raise InputError(
         f"bare numbers ({shown}{', ...' if len(values) > 4 else ''}) that can be several things",
-        hint=f"say which: --as {'|'.join(kinds)}",
+        hint=f"say which: --as {'|'.join(kinds)}" + (_REACHED_HINT if "reached" in kinds else ""),
     )
 
 
@@ -94,19 +97,30 @@ def possible(data: Any, values: list[float]) -> list[str]:
 
     >>> possible([0.8, 0.9], [0.8, 0.9]), possible([0.6, 0.2], [0.6, 0.2])
     (['alpha'], ['child-prob', 'survival', 'alpha'])
+    >>> possible([20, 28, 33], [20, 28, 33]), possible([100, 80, 52], [100, 80, 52])
+    (['histogram'], ['histogram', 'reached'])
     """
     if isinstance(data, Mapping):
         return _possible_mapping(min(int(str(key)) for key in data), values)
     if all(value.is_integer() for value in values) and (max(values) > 1 or len(values) == 1):
-        return ["histogram"]
+        return _possible_counts(values)
     if min(values) < 0 or max(values) > 1:
         return ["histogram"] if max(values) > 1 else ["child-prob"]  # each refuses what it cannot be
     return _possible_shares(values)
 
 
+def _falls(values: list[float]) -> bool:
+    return all(b <= a for a, b in itertools.pairwise(values))
+
+
+def _possible_counts(values: list[float]) -> list[str]:
+    """What whole numbers can be, the first of them for no token accepted."""
+    return ["histogram", "reached"] if len(values) > 1 and _falls(values) else ["histogram"]
+
+
 def _possible_shares(values: list[float]) -> list[str]:
     """What numbers between 0 and 1 can be."""
-    falls = all(b <= a for a, b in itertools.pairwise(values))
+    falls = _falls(values)
     total = math.fsum(values)
     if len(values) > 1 and values[0] == 0 and total <= 1 + _WHOLE:
         return ["child-prob"]  # Sequoia's dummy: no chain has a first token that is never accepted
@@ -117,12 +131,15 @@ def _possible_shares(values: list[float]) -> list[str]:
 
 def _possible_mapping(first: int, values: list[float]) -> list[str]:
     whole = all(value.is_integer() for value in values)
+    if first == 0 and whole:
+        return _possible_counts(values)
     if first == 0:
-        return ["histogram"]
+        one_whole = abs(math.fsum(values) - 1) <= _WHOLE
+        return ["histogram"] if one_whole or max(values) > 1 or min(values) < 0 else _possible_shares(values)
     if whole:
         return ["histogram", "tokens"]
     if min(values) >= 1:
-        return ["by-k"] if first >= 1 else ["histogram"]
+        return ["by-k"]
     if max(values) > 1:
         return ["histogram", "tokens"]
     kinds = _possible_shares(values)
@@ -149,6 +166,8 @@ def as_stated(data: Any, shape: str) -> Reading:
         list(range(1, len(data) + 1)),
     ):
         raise InputError("positions are missing", hint="give every position from the first on")
+    if shape == "reached":
+        return _counts_reached(data, values)
     if shape == "child-prob":
         return vector(values)
     rates = to_probabilities(values, shape)
@@ -156,6 +175,16 @@ def as_stated(data: Any, shape: str) -> Reading:
         rates = tuple(itertools.accumulate(rates, lambda a, b: a * b))
     words = {"alpha": "given the ones before", "survival": "together with all before it"}
     return Reading(f"bare-{shape}", f"rates of each position {words[shape]}", survival=rates)
+
+
+def _counts_reached(data: Any, values: list[float]) -> Reading:
+    if isinstance(data, Mapping) and "0" not in {str(key) for key in data}:
+        raise InputError("the count of all rounds is missing", hint='key 0 counts all rounds: {"0": 100, "1": 80}')
+    if len(values) < 2:
+        raise InputError("all rounds alone say nothing of what was accepted", hint="[all rounds, at least 1, ...]")
+    return Reading(
+        "reached-counts", _REACHED, rounds=values[0], reached=tuple(values[1:]), accepted=math.fsum(values[1:])
+    )
 
 
 def _histogram(data: Any, shape: str) -> Reading:

@@ -27,7 +27,7 @@ from ..errors import EnvironmentProblem, InputError
 from ..files import parse_json, parse_yaml
 from . import bare, golden, lm_studio, medusa, nvidia, others, sequoia
 from .prometheus import PageReader
-from .reading import SHAPES, Asked, LineReader, Reading, to_acceptance
+from .reading import SHAPES, Asked, LineReader, Reading, refuse_part, to_acceptance
 from .registry import stacks
 
 # What belongs to no single stack; the stacks' own readers come from the registry.
@@ -142,6 +142,7 @@ def _document(text: str, asked: Asked, where: str) -> Acceptance | None:
     if golden.MARK.search(text[:_HEAD]) and not first.lstrip().startswith(("{", "[")):
         return _golden(text, asked, where)
     if "," in first and ":" not in first and {"accepted", "trials"} & {c.strip().casefold() for c in first.split(",")}:
+        refuse_part(asked)
         return acceptance_from_csv(text, where=where)
     key = _KEY.match(first)
     if not key or key[1] not in _YAML_KEYS:
@@ -163,8 +164,10 @@ def _from_mapping(data: Any, asked: Asked, where: str) -> Acceptance:
     if asked.shape is not None:
         return to_acceptance(bare.as_stated(data, asked.shape), asked, source=where)
     if isinstance(data, dict) and _is_document(data):
+        refuse_part(asked)
         return acceptance_from_document(data, where=where)
     if is_rows(data):
+        refuse_part(asked)
         return acceptance_from_rows(data, where=where)
     for name, read in json_readers().items():
         try:

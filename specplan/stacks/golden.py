@@ -39,6 +39,7 @@ def golden(data: Any, asked: Asked) -> Reading | None:
         f"published lengths of {name}, bonus token included; every K is a run of its own",
         by_k=lengths,
         per_k=True,
+        served=asked.served,
     )
 
 

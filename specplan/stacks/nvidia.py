@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from ..acceptance import to_number
@@ -14,12 +16,49 @@ from .reading import Asked, Reading, check_stated, histogram, length_of, number,
 _BLOCK = ("dflash", "dspark")
 
 
+# What a profile says of the whole run; a category has its own of all the other keys.
+_OF_THE_RUN = (
+    "num_speculative_tokens",
+    "method",
+    "verification_method",
+    "accept_length_model",
+    "measurement_conditions",
+)
+
+
 def speculation_profile(data: Any, asked: Asked) -> Reading | None:
-    """`speculation_profile.json`, schema 1.0: rates given the earlier positions, survival, length by K, histogram."""
+    """`speculation_profile.json`, schema 1.0: rates given the earlier positions, survival, length by K, histogram.
+
+    `asked.served` names one of its categories; without it the whole run is taken and the categories' lengths are kept.
+    """
     if not isinstance(data, Mapping) or not {"conditional_accept_rates", "marginal_accept_rates"} & data.keys():
         return None
     if data.get("measured") is False:
         raise InputError("the profile was not measured: a placeholder", hint="measured is false in the file")
+    categories = {str(name): _of_category(data, entry) for name, entry in (data.get("per_category") or {}).items()}
+    if asked.served is None:
+        lengths = {name: _length(_read(category)) for name, category in categories.items()}
+        whole = _read(data)
+        return replace(whole, about=dict(whole.about) | ({"by_category": lengths} if lengths else {}))
+    if asked.served not in categories:
+        there = f"there: {', '.join(categories)[:200]}" if categories else "the profile has none: leave the name out"
+        raise InputError(f"no category {asked.served[:60]!r} in the profile", hint=there)
+    chosen = _read(categories[asked.served])
+    return replace(chosen, about=dict(chosen.about) | {"workload": asked.served}, served=asked.served)
+
+
+def _length(reading: Reading) -> float | None:
+    """Tokens per round as stated, else from the rates."""
+    return reading.tau or (1.0 + math.fsum(reading.survival) if reading.survival else None)
+
+
+def _of_category(data: Mapping[str, Any], entry: Any) -> Mapping[str, Any]:
+    """A category as a profile of its own; a bare number is its mean length."""
+    own = dict(entry) if isinstance(entry, Mapping) else {"mean_accept_length": entry}
+    return {key: data[key] for key in _OF_THE_RUN if key in data} | own
+
+
+def _read(data: Mapping[str, Any]) -> Reading:
     tau = number(data, "mean_accept_length", "mean_acceptance_length")
     survival = tuple(float(rate) for rate in data.get("marginal_accept_rates") or _products(data))
     _agree(survival, _products(data))

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ..errors import InputError
@@ -48,15 +48,18 @@ class Page:
                 found[group] = found.get(group, 0.0) + value
         return found
 
-    def values(self, name: str, label: str, **labels: str) -> list[str]:
-        """The values that a label takes, in order."""
-        found = {
-            dict(key)[label]
-            for full in (name, f"{name}_total")
-            for key in self.samples.get(full, {})
-            if label in dict(key) and all(dict(key).get(k) == v for k, v in labels.items())
+    def values(self, label: str, mark: str) -> list[str]:
+        """The values that a label takes in samples whose name holds the mark, in order."""
+        named = (series for name, series in self.samples.items() if mark in name)
+        return sorted({dict(key)[label] for series in named for key in series if label in dict(key)})
+
+    def only(self, label: str, value: str) -> Page:
+        """The page without the samples of another value of that label."""
+        samples = {
+            name: {key: count for key, count in series.items() if dict(key).get(label, value) == value}
+            for name, series in self.samples.items()
         }
-        return sorted(found)
+        return Page({name: series for name, series in samples.items() if series}, self.first)
 
     def mean(self, name: str) -> float | None:
         """The mean over all series of a gauge; 0 and NaN mean that nothing was measured."""
@@ -102,22 +105,26 @@ class PageReader:
         series[labels] = value
 
     def reading(self, asked: Asked) -> Reading | None:
-        found = (read(self.page, asked) for read in self.stacks)
-        return next((reading for reading in found if reading is not None), None)
+        if not self.page.samples:
+            return None
+        page = _of_model(self.page, asked)
+        found = (read(page, asked) for read in self.stacks)
+        reading = next((reading for reading in found if reading is not None), None)
+        return reading and replace(reading, served=asked.served)
 
 
-def positions(page: Page, name: str, label: str, **labels: str) -> tuple[float, ...]:
+def positions(page: Page, name: str, label: str) -> tuple[float, ...]:
     """Counters by position from 0 up.
 
     Raises  InputError when one is missing.
     """
-    there = page.values(name, label, **labels)
+    there = page.values(label, name)
     if not all(text.isdigit() for text in there):
         raise InputError(f"{name}: position {there[0][:20]!r}", hint="positions are whole numbers")
     wanted = sorted(int(text) for text in there)
     if wanted != list(range(len(wanted))):
         raise InputError(f"{name}: positions {wanted} have a gap", hint="is the page complete?")
-    return tuple(page.total(name, **labels, **{label: str(i)}) or 0.0 for i in wanted)
+    return tuple(page.total(name, **{label: str(i)}) or 0.0 for i in wanted)
 
 
 # What the counters of vLLM mean; llama.cpp and LMDeploy took them over with their names.
@@ -135,20 +142,19 @@ def read_counters(page: Page, prefix: str, dialect: str, asked: Asked) -> Readin
     base = f"{prefix}:spec_decode_num"
     if page.total(f"{base}_drafts") is None and page.total(f"{base}_accepted_tokens") is None:
         return None
-    labels = _of_model(page, f"{base}_drafts", asked)
-    drafts = page.total(f"{base}_drafts", **labels)
-    drafted = page.total(f"{base}_draft_tokens", **labels)
-    accepted = page.total(f"{base}_accepted_tokens", **labels)
+    drafts = page.total(f"{base}_drafts")
+    drafted = page.total(f"{base}_draft_tokens")
+    accepted = page.total(f"{base}_accepted_tokens")
     if drafts is None or accepted is None:
         missing = "drafts" if drafts is None else "accepted_tokens"
         raise InputError(f"{base}_{missing} is missing", hint="is the page complete?")
-    reached = positions(page, f"{base}_accepted_tokens_per_pos", "position", **labels)
+    reached = positions(page, f"{base}_accepted_tokens_per_pos", "position")
     if reached and abs(sum(reached) - accepted) > 0.5 + 1e-6 * accepted:
         raise InputError(
             f"{accepted:g} tokens accepted, by position {sum(reached):g}",
             hint="counters of different runs, or the page was cut",
         )
-    engines = by_engine(page, base, labels.get("model_name"))
+    engines = by_engine(page, base)
     notes = (f"{len(engines)} engines added up",) if len(engines) > 1 else ()
     return Reading(
         dialect,
@@ -157,7 +163,7 @@ def read_counters(page: Page, prefix: str, dialect: str, asked: Asked) -> Readin
         drafted=drafted,
         accepted=accepted,
         reached=reached,
-        without=_without(page, prefix, drafts, accepted, labels),
+        without=_without(page, prefix, drafts, accepted),
         k=_most(drafts, drafted, len(reached)),
         engines=engines if len(engines) <= MOST_ENGINES else (),
         notes=notes,
@@ -168,7 +174,7 @@ def read_counters(page: Page, prefix: str, dialect: str, asked: Asked) -> Readin
 MOST_ENGINES = 256
 
 
-def by_engine(page: Page, base: str, model: str | None) -> list[dict[str, Any]]:
+def by_engine(page: Page, base: str) -> list[dict[str, Any]]:
     """Rounds, drafted and accepted tokens of each engine and model, and the rounds that reached each position.
 
     Raises  InputError where an engine has accepted more than it drafted.
@@ -182,8 +188,6 @@ def by_engine(page: Page, base: str, model: str | None) -> list[dict[str, Any]]:
             places.setdefault((name, engine), {})[int(place)] = count
     found: list[dict[str, Any]] = []
     for key in sorted(sums["rounds"]):
-        if model is not None and key[0] != model:
-            continue
         row = {name: counts.get(key) for name, counts in sums.items()}
         drafted, accepted = row["drafted"], row["accepted"]
         if drafted is not None and accepted is not None and accepted > drafted:
@@ -200,27 +204,28 @@ def _most(drafts: float, drafted: float | None, known: int) -> int | None:
     return known or (round(drafted / drafts) if drafted and drafts and drafted % drafts == 0 else None)
 
 
-def _of_model(page: Page, name: str, asked: Asked) -> dict[str, str]:
-    """The labels of the model that is meant."""
-    models = page.values(name, "model_name")
+def _of_model(page: Page, asked: Asked) -> Page:
+    """The samples of the model that is meant."""
+    models = page.values("model_name", "spec_")
     if asked.every:
-        return {}
+        return page
     if asked.served is not None:
         if asked.served not in models:
-            raise InputError(f"no model {asked.served[:60]!r} in the page", hint=f"there: {', '.join(models)[:200]}")
-        return {"model_name": asked.served}
+            there = f"there: {', '.join(models)[:200]}" if models else "the page names none: leave it out"
+            raise InputError(f"no model {asked.served[:60]!r} in the page", hint=there)
+        return page.only("model_name", asked.served)
     if len(models) > 1:
         raise InputError(
             f"{len(models)} models in the page: {', '.join(models)[:200]}", hint=f"--served {models[0][:60]} takes one"
         )
-    return {}
+    return page
 
 
-def _without(page: Page, prefix: str, drafts: float, accepted: float, labels: dict[str, str]) -> float:
+def _without(page: Page, prefix: str, drafts: float, accepted: float) -> float:
     """Rounds in which nothing was drafted: generated tokens that no draft accounts for."""
-    generated = page.total(f"{prefix}:generation_tokens", **labels)
+    generated = page.total(f"{prefix}:generation_tokens")
     if generated is None:
         return 0.0
-    first = page.total(f"{prefix}:request_success", **labels) or 0.0
+    first = page.total(f"{prefix}:request_success") or 0.0
     rest = generated - drafts - accepted - first
     return rest if rest > FIRST_TOKENS * (drafts + rest) else 0.0

@@ -34,7 +34,7 @@ class Asked:
 
     denominator   drafted or generated: what a bare percentage is a share of
     k             drafted tokens a round
-    served        the model of a metrics page that holds several
+    served        the model of a metrics page, the curve or the category of a file that holds several
     shape         what bare numbers are, one of SHAPES
     topk          children a node of the tree that was drafted (SGLang's topk); above 1 there was no chain
     every         True to add up all models of a metrics page, for a comparison model by model
@@ -49,7 +49,7 @@ class Asked:
 
 
 # What bare numbers may be (--as).
-SHAPES = ("histogram", "tokens", "child-prob", "survival", "alpha", "by-k")
+SHAPES = ("histogram", "tokens", "reached", "child-prob", "survival", "alpha", "by-k")
 
 
 @dataclass(frozen=True)
@@ -71,6 +71,7 @@ class Reading:
     extends      True where it may: the last rate holds on
     engines      counts by model and engine, as `read_counters` has them
     contexts     tokens per round by prompt length, as `by_context` has them
+    served       the name in `Asked.served`, where one of several was taken by it
     warnings     what makes the numbers less than they look
     """
 
@@ -98,6 +99,7 @@ class Reading:
     extends: bool = False
     engines: Sequence[Mapping[str, Any]] = ()
     contexts: Sequence[Mapping[str, float]] = ()
+    served: str | None = None
     warnings: tuple[str, ...] = ()
     series: Sequence[Mapping[str, float]] = ()
     about: Mapping[str, Any] = field(default_factory=dict)
@@ -201,6 +203,17 @@ def falling_survival(values: Sequence[float], resolution: float) -> tuple[float,
 # ---- the acceptance
 
 
+def refuse_part(asked: Asked) -> None:
+    """Of a file that holds one run no part can be taken.
+
+    Raises  InputError where one is named.
+    """
+    if asked.served is not None:
+        raise InputError(
+            f"{asked.served[:60]!r} is no part of it", hint="leave --served or #NAME out: it holds one run"
+        )
+
+
 def to_acceptance(reading: Reading, asked: Asked = Asked(), *, source: str | None = None) -> Acceptance:
     """The acceptance that a reading makes, with counts, notes and the document's further keys.
 
@@ -211,6 +224,8 @@ def to_acceptance(reading: Reading, asked: Asked = Asked(), *, source: str | Non
     >>> [round(s, 2) for s in found.survival], round(found.about["tau"], 2)
     ([0.8, 0.52, 0.33], 2.65)
     """
+    if reading.served is None:
+        refuse_part(asked)
     reading = _counted(reading)
     _check_counts(reading)
     if reading.rows:
