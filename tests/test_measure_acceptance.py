@@ -160,7 +160,7 @@ def test_ngrams_are_counted_along_the_answer(specplan, models):
         ("--temperature -1", "--temperature"),
         ("--dtype int4", "int4"),
         ("--tokens 0", "--tokens"),
-        ("--tokens 600", "longer than the context of 512"),
+        ("--tokens 600", "prompt 1 has 6 tokens, with an answer of 600 longer than the context of 512"),
         ("--device cuda:99", "cuda:99"),
     ],
 )
@@ -184,3 +184,35 @@ def test_another_vocabulary_is_refused(models):
                 type(CONFIG)(layers=1, hidden=16, intermediate=16, heads=2, kv_heads=1, head_dim=8, vocab=999)
             ),
         )
+
+
+def test_an_interrupted_measurement_keeps_what_it_has(specplan, models, tmp_path, monkeypatch):
+    from specplan.measure import rank_counts
+
+    counted_one = rank_counts.count_one
+    calls = []
+
+    def interrupted(*arguments):
+        calls.append(1)
+        if len(calls) == 3:
+            raise KeyboardInterrupt
+        return counted_one(*arguments)
+
+    monkeypatch.setattr(rank_counts, "count_one", interrupted)
+    target, draft, prompts = models
+    out = tmp_path / "acceptance.json"
+    ran = specplan(f"measure acceptance --model {target} --draft {draft} --prompts {prompts} --tokens 20 --out {out}")
+    assert (ran.code, ran.out) == (130, "")
+    kept = tmp_path / "acceptance.incomplete.json"
+    assert f"2 of 6 prompts are in {kept}" in ran.err
+    assert not out.exists()
+    assert len(json.loads(kept.read_text())["measured"]["prompts"]) == 2
+
+
+def test_without_torch_the_install_line_is_said(refused, models, monkeypatch):
+    import importlib.util
+
+    find = importlib.util.find_spec
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name, *more: None if name == "torch" else find(name, *more))
+    for verb in ("acceptance", "decode"):
+        assert "pip install 'specplan[measure]'" in refused(f"measure {verb} --model x --draft y --prompts z", 4)

@@ -7,7 +7,7 @@ from typing import Any
 from ..errors import InputError
 from ..tree import TokenTree
 from .finish import finish
-from .measure_models import Room, room
+from .measure_models import Room, enough_memory, room
 from .options import Decoding, Output, command
 from .progress import METER
 
@@ -45,7 +45,8 @@ def acceptance(decoding: Decoding, output: Output) -> None:
             tell=METER.tell,
         )
         try:
-            counted.extend(found)
+            with enough_memory(given.place.name):
+                counted.extend(found)
         except KeyboardInterrupt:
             if output.out is not None and counted:
                 kept = f"{output.out.rsplit('.', 1)[0]}.incomplete.json"

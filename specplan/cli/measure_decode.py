@@ -9,7 +9,7 @@ from .. import units
 from ..errors import InputError
 from . import values
 from .finish import finish
-from .measure_models import Room, room
+from .measure_models import Room, enough_memory, room
 from .options import Decoding, Output, Validation, command
 from .progress import METER
 
@@ -46,7 +46,8 @@ def decode(decoding: Decoding, validation: Validation, output: Output) -> None:
         given = room(decoding)
         if acceptance is not None:
             _refuse_other_rule(acceptance, given)
-        answer, passed = _run(given, decoding, tree, acceptance, profile, tolerance)
+        with enough_memory(given.place.name):
+            answer, passed = _run(given, decoding, tree, acceptance, profile, tolerance)
     finish(answer, output)
     if not passed:
         raise typer.Exit(1)

@@ -1,5 +1,7 @@
 """What `measure acceptance` and `measure decode` need: target, draft, prompts, and where they run."""
 
+import contextlib
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -56,8 +58,6 @@ def room(given: Decoding) -> Room:
     from ..measure import need
 
     need("torch")
-    import torch
-
     from ..measure import place as places
     from ..measure.adapter import load_any
     from ..measure.draft_names import draft_source
@@ -73,12 +73,8 @@ def room(given: Decoding) -> Room:
     place = places.place_of(places.choose(given.device), threads=threads)
 
     def load(path: str) -> Any:
-        try:
+        with enough_memory(f"{path} on {place.name}"):
             return load_any(path, dtype=dtype, device=place.device)
-        except (torch.OutOfMemoryError, MemoryError):
-            raise EnvironmentProblem(
-                f"{path}: does not fit the memory of {place.name}", hint="--dtype bf16 halves it; or a smaller model"
-            ) from None
 
     with values.naming("--model"):
         target = load(model)
@@ -86,11 +82,7 @@ def room(given: Decoding) -> Room:
     source = draft_source(draft, target, target_path=model, load=load)
     read = read_prompts(prompts, tokenizer)
     tokens = values.positive("--tokens", given.tokens)
-    for number, ids in enumerate(read, 1):
-        if max(ids) >= target.vocab:
-            raise InputError(
-                f"{prompts}: prompt {number} has token {max(ids)}, the vocabulary {target.vocab}", hint="check the ids"
-            )
+    _refuse_unusable(read, prompts, tokens, [target] if source.model is None else [target, source.model])
     return Room(
         target=target,
         source=source,
@@ -104,6 +96,34 @@ def room(given: Decoding) -> Room:
         threads=threads,
         place=place,
     )
+
+
+def _refuse_unusable(read: list[list[int]], prompts: str, tokens: int, models: list[Any]) -> None:
+    """Refuses prompts with unknown tokens, and those that do not fit the context, before anything is measured."""
+    vocab = models[0].vocab
+    most = min((model.max_context for model in models if model.max_context is not None), default=None)
+    for number, ids in enumerate(read, 1):
+        where = f"{prompts}: prompt {number}"
+        if max(ids) >= vocab:
+            raise InputError(f"{where} has token {max(ids)}, the vocabulary {vocab}", hint="check the ids")
+        if most is not None and len(ids) + tokens > most:
+            raise InputError(
+                f"{where} has {len(ids)} tokens, with an answer of {tokens} longer than the context of {most}",
+                hint="shorten the prompt, or ask for fewer --tokens",
+            )
+
+
+@contextlib.contextmanager
+def enough_memory(place: str) -> Iterator[None]:
+    """A device that runs out of memory is a matter of the environment."""
+    import torch
+
+    try:
+        yield
+    except (torch.OutOfMemoryError, MemoryError):
+        raise EnvironmentProblem(
+            f"{place}: out of memory", hint="--dtype bf16 halves the weights; shorter prompts, fewer --tokens"
+        ) from None
 
 
 def _required(given: Decoding, name: str) -> str:

@@ -19,6 +19,7 @@ import torch
 from torch import Tensor
 
 from ..tree import TokenTree
+from .clocks import Tell, silent
 from .decoder import Decoder, causal_mask
 from .draft_names import DraftSource
 from .drafts import Model, NgramIndex, fit_vocab
@@ -77,7 +78,7 @@ def count_prompts(
     temperature: float = 0.0,
     seed: int = 0,
     end_ids: Collection[int] = (),
-    tell: Callable[[float, str], None] = lambda share, what: None,
+    tell: Tell = silent,
 ) -> Iterator[PromptCounts]:
     """The counts of one prompt after another.
 

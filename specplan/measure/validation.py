@@ -15,7 +15,7 @@ from __future__ import annotations
 import random
 import statistics
 from bisect import bisect_left
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -25,11 +25,11 @@ from ..hardware import Hardware
 from ..model import ModelSpec
 from ..roofline import pass_time
 from ..tree import TokenTree
-from .clocks import Timer
+from .clocks import Run, Tell, Timer, silent
 from .decoder import causal_mask
 from .draft_names import DraftSource
 from .drafts import Model, levels_of
-from .tree_decode import Decoded, NoDraft, Padding, decode, largest_gap, only_root
+from .tree_decode import Decoded, NoDraft, Padding, decode, largest_gap, only_root, prefill
 from .walk import Sampling
 
 ALONE = 9
@@ -65,7 +65,7 @@ def validate(
     tokens: int,
     sampling: Sampling,
     end_ids: Collection[int] = (),
-    tell: Callable[[float, str], None] = lambda share, what: None,
+    tell: Tell = silent,
 ) -> Iterator[Validated]:
     """Decode each prompt plainly and with the tree, the two in turn first."""
     decoding = partial(decode, target, tokens=tokens, sampling=sampling, end_ids=end_ids)
@@ -139,10 +139,11 @@ class Passes:
 
     def __init__(self, target: Model, source: DraftSource, tree: TokenTree, *, context: int, timer: Timer) -> None:
         widths = {1, tree.width} | ({2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64} if source.longest else set())
-        self._runs = {("target", width): pass_of(target, width, context) for width in widths if width <= tree.width}
+        used = passes_of(target, {width for width in widths if width <= tree.width}, context)
+        self._runs = {("target", width): run for width, run in used.items()}
         if source.model is not None:
-            for width in {1, *(len(level.nodes) for level in levels_of(tree))}:
-                self._runs["draft", width] = pass_of(source.model, width, context)
+            used = passes_of(source.model, {1, *(len(level.nodes) for level in levels_of(tree))}, context)
+            self._runs |= {("draft", width): run for width, run in used.items()}
         self._timer = timer
         self._taken: list[Taken] = []
         for run in self._runs.values():
@@ -171,22 +172,16 @@ class Passes:
         return statistics.median(statistics.median(last[key]) / statistics.median(first[key]) for key in first) - 1
 
 
-def pass_of(model: Model, width: int, context: int) -> Callable[[], object]:
-    """A pass of that width over a cache of random values, logits of every row included."""
-    cache = model.new_cache(context + width)
-    rows = torch.arange(context, context + width, device=model.device)
-    tokens = torch.randint(model.vocab, (1, width), device=model.device)
-    mask = causal_mask(width, context, device=model.device)
-    fill(model, cache, context)
-    return lambda: model.logits(model.hidden(tokens, rows, cache, mask, rows))
+def passes_of(model: Model, widths: Iterable[int], context: int) -> dict[int, Run]:
+    """A pass of each width over one cache that holds random tokens, logits of every row included."""
+    widest = max(widths := sorted(widths))
+    cache = model.new_cache(context + widest)
+    prefill(model, cache, torch.randint(model.vocab, (context,)).tolist())
 
+    def run_of(width: int) -> Run:
+        rows = torch.arange(context, context + width, device=model.device)
+        tokens = torch.randint(model.vocab, (1, width), device=model.device)
+        mask = causal_mask(width, context, device=model.device)
+        return lambda: model.logits(model.hidden(tokens, rows, cache, mask, rows))
 
-def fill(model: Model, cache: object, context: int) -> None:
-    """Random keys and values; never zeros."""
-    buffer = getattr(cache, "buffer", None)
-    if isinstance(buffer, torch.Tensor):
-        buffer.normal_()
-        return
-    from .tree_decode import prefill
-
-    prefill(model, cache, torch.randint(model.vocab, (context,)).tolist())  # type: ignore[arg-type]
+    return {width: run_of(width) for width in widths}
