@@ -290,6 +290,15 @@ def test_a_grid_file_means_what_the_options_mean(specplan, tmp_path):
     assert from_file.json["rows"] == typed.json["rows"]
 
 
+def test_a_picture_of_nothing_or_of_words(specplan, refused, tmp_path):
+    empty, picture = tmp_path / "empty.csv", tmp_path / "x.svg"
+    empty.write_text(",".join(COLUMNS) + "\n")
+    assert "no rows" in refused(f"sweep --table {empty} --plot {picture}")
+    assert "words" in refused(f"{GRID} --pivot batch,p,method --plot {picture}")
+    assert specplan(f"sweep --gpu l4 --model llama-3-70b --draft-pass 1ms --p 0.5,0.6 --plot {picture}").code == 0
+    assert "speedup" in picture.read_text()
+
+
 @pytest.mark.parametrize(
     ("text", "said"),
     [("gpu: a100\nbatsh: 3\n", ":2:1: no option 'batsh'"), ("gpu: {a: 1}\n", ":1:1: neither"), ("- a\n", "grid.yaml")],

@@ -52,6 +52,8 @@ def sweep(
 
     check_plot(plot)
     names = None if grid.pivot is None else pivot_names(grid.pivot)
+    if plot.plot is not None and names is not None:
+        _refuse_words(names[2])
     groups = (device, target, draft, how, acceptance, shape)
     if grid.table is not None:
         _answer_from(grid.table, names, groups, grid, output, plot)
@@ -69,6 +71,14 @@ def sweep(
     jobs = values.positive("--jobs", grid.jobs) if grid.jobs is not None else _cores()
     with _executor(jobs, grid.scheduler, wanted) as executor:
         _run(wanted, executor, names, grid, output, plot)
+
+
+def _refuse_words(column: str) -> None:
+    """A heat map is of numbers."""
+    from ..render.rows import TYPES
+
+    if TYPES[column] is str:
+        raise InputError(f"--plot draws numbers, {column} is words", hint="--pivot batch,context,speedup")
 
 
 # ---- running it
@@ -223,6 +233,8 @@ def _answer_from(path: str, names: Any, groups: Sequence[Group], grid: Grid, out
     found = Summary.of(told())
     if plot.plot is not None and names is None:
         names = (*longest_axes({name: len(seen) for name, seen in counts.items()}), "speedup")
+    if not found.groups and plot.plot is not None:
+        raise InputError(f"{path} has no rows to draw", hint="specplan sweep --out writes them")
     pivot = None if names is None else pivoted(read_rows(path), names)
     _finish({"table": path}, found, output, plot, pivot=pivot)
 

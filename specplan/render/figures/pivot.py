@@ -19,15 +19,17 @@ def draw_pivot(axes: Any, theme: Theme, pivot: Pivot) -> None:
 
     values = np.array([[np.nan if cell is None else float(cell) for cell in row] for row in pivot.cells])
     axes.set_facecolor(theme.faint)
-    mesh = axes.pcolormesh(values, cmap=theme.heat)
-    bar = axes.figure.colorbar(mesh, ax=axes, pad=0.02)
-    bar.set_label(pivot.value)
-    bar.outline.set_visible(False)
+    axes.set(xlim=(0, len(pivot.column_values)), ylim=(0, len(pivot.row_values)))
+    if np.isfinite(values).any():
+        mesh = axes.pcolormesh(values, cmap=theme.heat)
+        bar = axes.figure.colorbar(mesh, ax=axes, pad=0.02)
+        bar.set_label(pivot.value)
+        bar.outline.set_visible(False)
     _ticks(axes.xaxis, pivot.column_values)
     _ticks(axes.yaxis, pivot.row_values)
     axes.invert_yaxis()
     axes.grid(False)
-    if values.size <= MOST_LABELLED:
+    if np.isfinite(values).any() and values.size <= MOST_LABELLED:
         _number(axes, values)
     several = "" if pivot.points == 1 else f", the {pivot.of} of up to {pivot.points} points"
     title(axes, f"{pivot.value}{several}", pivot.columns, pivot.rows)
