@@ -345,7 +345,7 @@ class Independent(ByDepth):
 
 
 def _check_scheme(scheme: str) -> None:
-    if scheme not in SCHEMES:
+    if not isinstance(scheme, str) or scheme not in SCHEMES:
         raise InputError(
             f"unknown scheme {str(scheme)[:40]!r}",
             hint=did_you_mean(str(scheme), SCHEMES, otherwise="use ordered or ranked"),

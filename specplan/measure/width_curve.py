@@ -129,7 +129,7 @@ def depth_that_fits(config: DecoderConfig, loads: Sequence[Load], widest: int, i
 
     >>> small = DecoderConfig(layers=8, hidden=64, intermediate=128, heads=2, kv_heads=1, head_dim=32, vocab=256)
     >>> depth_that_fits(small, [Load(1, 128)], 16, 2, 1e9), depth_that_fits(small, [Load(1, 128)], 16, 2, 5e5)
-    (8, 3)
+    (8, 2)
     """
     tables = config.vocab * config.hidden * itemsize * (1 if config.tied else 2)
     logits = max(load.batch for load in loads) * widest * (config.vocab * (itemsize + 4) + 8 * config.intermediate)
