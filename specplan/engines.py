@@ -11,6 +11,7 @@ interval over the engines here (`roofline.interval`).
 """
 
 import re
+from collections.abc import Iterable
 from dataclasses import field
 from functools import cache
 from typing import Annotated, Any
@@ -116,15 +117,40 @@ def load_engine(name: str) -> Engine:
 
     Raises  InputError with the known names.
     """
+    key = _key(name)
+    if key is not None:
+        return _engine(key)
     blocks = _blocks()
-    wanted = re.sub(r"[\s_]+", "-", name.strip().casefold())
-    for key, text in blocks.items():
-        if wanted == key or wanted in re.findall(r"[\w.+-]+", _aliases_line(text)):
-            return _engine(key)
     known = ", ".join(blocks)
     raise InputError(
-        f"unknown engine {name[:60]!r}", hint=did_you_mean(wanted, blocks, otherwise=f"known: {known}; or leave it out")
+        f"unknown engine {name[:60]!r}",
+        hint=did_you_mean(_plain(name), blocks, otherwise=f"known: {known}; or leave it out"),
     )
+
+
+def _plain(name: str) -> str:
+    return re.sub(r"[\s_]+", "-", name.strip().casefold())
+
+
+def _key(name: str) -> str | None:
+    """The engine's own name of a name or an alias, None where there is none."""
+    wanted = _plain(name)
+    blocks = _blocks().items()
+    return next(
+        (key for key, text in blocks if wanted == key or wanted in re.findall(r"[\w.+-]+", _aliases_line(text))), None
+    )
+
+
+def engine_of(names: Iterable[str]) -> Engine | None:
+    """The engine known by one of a stack's names; None where no constants of it are known.
+
+    >>> engine_of(("trtllm", "tensorrt-llm")).title
+    'TensorRT-LLM'
+    >>> engine_of(("medusa",)) is None
+    True
+    """
+    key = next((key for name in names if (key := _key(name)) is not None), None)
+    return None if key is None else _engine(key)
 
 
 def engine_names() -> list[str]:

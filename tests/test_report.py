@@ -217,6 +217,15 @@ def test_what_a_report_does_not_hold_is_left_out_of_a_plan_s_command(specplan, f
     assert sorted(shlex.split(found.document["inputs"]["command"])) == sorted(words)
 
 
+def test_a_report_of_a_plan_for_a_stack_keeps_the_times_of_its_engine(specplan, folder):
+    path = folder / "served.json"
+    specplan(f"plan {ASKED} --stack vllm --budget 8 --out {path}")
+    found = write([str(path)], folder / "served.html")
+    assert found.document["inputs"]["engine"] == "vllm"
+    specplan(f"plan {ASKED} --stack vllm --engine sglang --budget 8 --out {path}")
+    assert write([str(path)], folder / "served.html").document["inputs"]["engine"] == "sglang"
+
+
 def test_a_compare_s_document_becomes_a_report_of_the_same_methods(specplan, folder):
     path = folder / "compare.json"
     specplan(f"compare {ASKED} --method medusa --method eagle3 --budget 16 --out {path}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import json
 
 import pytest
 from hypothesis import given, settings
@@ -230,3 +231,33 @@ def test_what_is_searched_for_a_stack_can_be_exported_to_it(to):
                 assert "acceptance" in error.hint or "--p" in error.hint
                 continue
             assert found.nodes == shape.nodes <= nodes
+
+
+@pytest.mark.parametrize(
+    ("stack", "engine"),
+    [("vllm", "vllm"), ("trtllm@1.3", "tensorrt-llm"), ("llamacpp", "llama.cpp"), ("exllamav3", None)],
+)
+def test_times_are_those_of_the_engine_that_is_planned_for(specplan, stack, engine):
+    for verb in ("plan --draft llama-68m", "tree --draft llama-68m", "compare --method ngram"):
+        ran = specplan(f"{verb} {DEVICE} --p 0.7 --budget 4 --stack {stack} --json").json
+        assert ran["inputs"]["engine"] == engine
+        said = [entry["text"] for entry in ran["assumptions"] if entry["text"].startswith("engine ")]
+        assert said[0].startswith(f"engine {engine}, the stack's own" if engine else "engine unknown")
+
+
+def test_an_engine_that_is_named_wins_over_the_stacks(specplan):
+    line = f"plan {DEVICE} --draft llama-68m --p 0.7 --budget 4"
+    named = specplan(f"{line} --stack vllm --engine sglang --json").json
+    assert named["inputs"]["engine"] == "sglang"
+    assert named["plain"] == specplan(f"{line} --engine sglang --json").json["plain"]
+    own = specplan(f"{line} --stack vllm --json").json
+    assert own["plain"] == specplan(f"{line} --engine vllm --json").json["plain"]
+
+
+@pytest.mark.parametrize("stack", ["sglang", "vllm", "trtllm", "llamacpp", "eagle"])
+def test_a_draft_model_is_not_put_in_as_a_head(specplan, stack):
+    ran = specplan(f"plan {DEVICE} --method eagle3 --draft llama-3.2-1b --p 0.7 --budget 4 --stack {stack} --json")
+    assert "Llama-3.2-1B" not in json.dumps(ran.json["stack"])
+    assert any("no draft of eagle3" in note for note in ran.json["notes"])
+    head = specplan(f"plan {DEVICE} --method eagle3 --draft org/head --p 0.7 --budget 4 --stack {stack} --json").json
+    assert "org/head" in json.dumps(head["stack"])

@@ -55,8 +55,8 @@ def compare(
     from ..render.compare import compare_answer
 
     check_plot(plot)
-    place = scenes.scene(device, target)
     aim = stack.aimed(serving)
+    place = scenes.scene(device, target, serves=stack.names_of(aim))
     asked = Given(base, how, of, draft, acceptance, shape, verify)
     found = side_by_side(place, asked, default=METHODS, aim=aim)
     scenes.refuse_if_strict(place, output)

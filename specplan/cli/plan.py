@@ -61,14 +61,14 @@ def plan(
     check_plot(plot)
     batches = values.read("--batch", target.batch, units.parse_integers) or [1]
     target.batch = str(batches[0])
-    place = scenes.scene(device, target)
+    aim = stack.aimed(serving)
+    place = scenes.scene(device, target, serves=stack.names_of(aim))
     batches = scenes.batches_that_fit(place, batches)
     if verify.verify_curve is None:
         place.require()
     scenes.say_of_baseline(place, base.measured_tpot)
     wanted = methods.asked(how, shape, more.heads, more.max_rank, families=more.families)
     name = methods.only_one(wanted)
-    aim = stack.aimed(serving)
     if aim is not None:
         aim.takes(name)
     drafts_by = name or ("chain" if draft.draft or draft.draft_params else None)

@@ -254,6 +254,9 @@ def _command_of(document: str) -> tuple[list[str], str | None]:
     if schema == "specplan.plan/1":
         drafts = isinstance(inputs, dict) and inputs.get("draft") is not None
         lead = inputs.get("method") or ("tree" if drafts else None) if isinstance(inputs, dict) else None
+    engine = inputs.get("engine") if isinstance(inputs, dict) else None
+    if isinstance(engine, str) and any(word.partition("=")[0] == "--stack" for word in words):
+        words += ["--engine", engine] * ("--engine" not in {word.partition("=")[0] for word in words})
     # A shape that the plan evaluated beside the best one; a report shows the best one.
     measured_at = any(word.startswith(("--accept-length", "--accept-rate", "--drafted-per-round")) for word in words)
     return _without(words, PLANS_ALONE | {"--from": True} | ({} if measured_at else {"--k": True})), lead

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -20,6 +21,7 @@ class Scene:
     named      the target as the user named it, None: by its number of weights
     time       ideal or calibrated
     engine     constants of a serving engine, None: unknown
+    by_stack   whether the engine is that of --stack
     offload    weights that lie in host memory: all, experts, or None
     inputs     effective values, for the document
     """
@@ -30,6 +32,7 @@ class Scene:
     load: Load = field(default_factory=Load)
     time: str = "calibrated"
     engine: Any = None
+    by_stack: bool = False
     offload: str | None = None
     online: bool = False
     inputs: dict[str, Any] = field(default_factory=dict)
@@ -59,8 +62,11 @@ class Scene:
             )
 
 
-def scene(device: options.Device, target: options.Target) -> Scene:
-    """The device, the target and the load, where they are given."""
+def scene(device: options.Device, target: options.Target, *, serves: Sequence[str] = ()) -> Scene:
+    """The device, the target and the load, where they are given.
+
+    serves   names of the stack that is planned for: its engine holds where --engine names none
+    """
     if device.time not in TIMES:
         raise InputError(f"--time {device.time!r} is not known", hint="one of " + ", ".join(TIMES))
     overrides, model_overrides = _settings(device.settings)
@@ -70,6 +76,11 @@ def scene(device: options.Device, target: options.Target) -> Scene:
 
         with values.naming("--engine"):
             result.engine = load_engine(device.engine)
+    elif serves:
+        from ..engines import engine_of
+
+        result.engine = engine_of(serves)
+        result.by_stack = result.engine is not None
     _load_device(result, device, overrides)
     _load_target(result, target, model_overrides)
     context = values.read("--context", target.context, units.parse_tokens) or 0
@@ -122,7 +133,7 @@ def _say_of_calibration(place: Scene) -> None:
             place.assumptions.append(
                 ("attention's difference between the contexts is added by the formula", "roofline.py")
             )
-        if place.engine is not None:
+        if place.engine is not None and not place.by_stack:
             place.warnings.append("--engine changes nothing: the profile has measured times of this model")
         changed = [key for key in place.inputs.get("set", {}) if not key.startswith("curves")]
         if changed:
@@ -135,7 +146,8 @@ def _say_of_calibration(place: Scene) -> None:
             ("engine unknown: middle constants of engines that replay graphs", "--engine NAME narrows it")
         )
     else:
-        place.assumptions.append((f"engine {place.engine.name}", "hardware/_engines.yaml"))
+        whose = ", the stack's own; --engine NAME takes another" if place.by_stack else ""
+        place.assumptions.append((f"engine {place.engine.name}{whose}", "hardware/_engines.yaml"))
 
 
 def _say_of_model(place: Scene) -> None:

@@ -23,6 +23,11 @@ class Aim:
     def name(self) -> str:
         return f"{self.stack.name} {self.version}"
 
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The stack's names, by which its engine may be known."""
+        return (self.stack.name, *self.stack.aliases)
+
     def takes(self, method: str | None) -> None:
         """Refuse a way of drafting that the stack does not have, before anything is computed."""
         from ..stacks.exporting import known_method
@@ -41,6 +46,11 @@ def aimed(given: options.Stack) -> Aim | None:
     if given.stack is None:
         return None
     return aim(given.stack)
+
+
+def names_of(aim: Aim | None) -> tuple[str, ...]:
+    """The names of the stack that is planned for; none without one."""
+    return () if aim is None else aim.names
 
 
 def aim(text: str) -> Aim:
@@ -74,6 +84,7 @@ def in_planned(
     from ..stacks.exporting import export_to
 
     method = method or ("chain" if draft is not None else None)
+    draft = _put_in(draft, method, place)
     by_batch = stretches is not None and aim.capability.takes_schedules(method)
     schedule = tuple(Scheduled(s.batch_first, s.batch_last, s.nodes) for s in stretches or ()) if by_batch else ()
     if stretches is not None and not by_batch and len({s.nodes for s in stretches}) > 1:
@@ -197,6 +208,17 @@ def stack_keys(aim: Aim, found: Any, shape: Any, lost: float | None) -> dict[str
         "files": {name: as_text(content) for name, content in found.files.items()},
         "binary": binary_names(found.files),
     }
+
+
+def _put_in(draft: str | None, method: str | None, place: scenes.Scene) -> str | None:
+    """The draft as the stack is told of it: heads are no models, so a model's name is none of theirs."""
+    from ..model_files import aliases
+    from ..stacks.exporting import DRAFT_MODEL
+
+    if draft is None or method in DRAFT_MODEL or draft.casefold() not in {name.casefold() for name in aliases()}:
+        return draft
+    place.notes.append(f"--draft {draft} is a model of its own and no draft of {method}: it is not put in")
+    return None
 
 
 def hub_name(name: str | None) -> str | None:

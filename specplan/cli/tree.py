@@ -45,7 +45,7 @@ def tree(
     drafts_by = "chain" if draft.draft or draft.draft_params else None
     if aim is not None and likely is None:
         raise InputError("--stack needs an acceptance to search with", hint="--p 0.6, --child-prob 0.6,0.2, ...")
-    place = scenes.scene(device, target)
+    place = scenes.scene(device, target, serves=stack.names_of(aim))
     place.inputs["acceptance"] = chances.described(acceptance, shape)
     costs = pricing.costs(place, draft, verify, most=values.read("--budget", shape.budget, units.parse_integer))
     given = chances.given_tree(shape, acceptance)
