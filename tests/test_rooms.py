@@ -15,7 +15,7 @@ ROOMS = (
     ("errors", "units"),
     ("records", "yaml_text"),
     ("tree",),
-    ("acceptance", "by_k", "acceptance_rules", "acceptance_files", "smooth"),
+    ("acceptance", "by_k", "by_context", "acceptance_rules", "acceptance_files", "smooth"),
     ("files",),
     ("curve",),
     ("hardware", "hardware_files", "hardware_check", "engines"),

@@ -41,10 +41,10 @@ def advise(
     from ..render.advise import advise_answer
 
     place = scenes.scene(device, target)
-    likely = chances.acceptance(acceptance, shape)
+    likely = chances.acceptance(acceptance, shape, target)
     if likely is not None and shape.k is not None:
         likely = at_length(likely, values.positive("--k", shape.k))
-    earlier, moved, likely = _since(place, running, acceptance, likely, shape)
+    earlier, moved, likely = _since(place, running, acceptance, likely, shape, target)
     used = _in_use(shape, likely)
     place.inputs["acceptance"] = chances.described(acceptance, shape)
     tie = 0.01 if shape.tie is None else values.tie(shape.tie)
@@ -69,7 +69,7 @@ def advise(
 
 
 def _since(
-    place: Any, running: options.Running, acceptance: Acceptance, likely: Any, shape: options.Shape
+    place: Any, running: options.Running, acceptance: Acceptance, likely: Any, shape: options.Shape, target: Target
 ) -> tuple[Any, Any, Any]:
     """The earlier acceptance, what changed, and the one to judge by: of two pages of counters, the rounds between."""
     if running.before is None:
@@ -78,7 +78,7 @@ def _since(
 
     if likely is None:
         raise InputError("--before without an acceptance to compare with", hint="--acceptance FILE is the newer one")
-    earlier = chances.from_file(running.before, acceptance)
+    earlier = chances.at_context(chances.from_file(running.before, acceptance), target)
     moved = drift(earlier, likely, k=None if shape.k is None else values.positive("--k", shape.k))
     if is_snapshot_pair(earlier, likely):
         likely = window(earlier, likely)

@@ -15,9 +15,10 @@ from .progress import METER
 MISMATCH = ("MEASURED AT", "MEASURED APART")
 
 
-def acceptance(given: options.Acceptance, shape: options.Shape) -> Any:
+def acceptance(given: options.Acceptance, shape: options.Shape, target: options.Target | None = None) -> Any:
     """The acceptance that the options describe, None when none was given.
 
+    target   its --context takes the numbers of prompts of that length, where a file has them
     Raises  InputError when two ways are mixed.
     """
     ways = {
@@ -40,12 +41,24 @@ def acceptance(given: options.Acceptance, shape: options.Shape) -> Any:
         return None
     _refuse_lone_hints(given)
     with values.naming(named[0]):
-        found = _measured_under(_acceptance(named[0], given, shape), given)
+        found = _acceptance(named[0], given, shape)
+    if target is not None:
+        found = at_context(found, target)
+    with values.naming(named[0]):
+        found = _measured_under(found, given)
     if given.smooth:
         from ..smooth import smoothed
 
         found = smoothed(found)
     return _with_ranks(found) if given.assume_ranks and not found.siblings_known else found
+
+
+def at_context(found: Any, target: options.Target) -> Any:
+    """The acceptance of prompts as long as --context, where a file tells them apart."""
+    from .. import by_context
+
+    context = values.read("--context", target.context, units.parse_tokens)
+    return by_context.at_context(found, None if context is None else int(context))
 
 
 def _with_ranks(found: Any) -> Any:

@@ -57,7 +57,7 @@ def compare(
     check_plot(plot)
     aim = stack.aimed(serving)
     place = scenes.scene(device, target, serves=stack.names_of(aim))
-    asked = Given(base, how, of, draft, acceptance, shape, verify)
+    asked = Given(target, base, how, of, draft, acceptance, shape, verify)
     found = side_by_side(place, asked, default=METHODS, aim=aim)
     scenes.refuse_if_strict(place, output)
     served = None if aim is None else stack.in_compared(aim, place, found.rows, draft, target.model, found.heads)

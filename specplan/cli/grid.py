@@ -40,7 +40,7 @@ class Wanted:
         self.tps = _whole("--tp", target.tp)
         self.batches, self.contexts = _whole("--batch", target.batch), _contexts(target.context)
         self.loads = list(itertools.product(self.batches, self.contexts))
-        self.chances = _chances(acceptance, shape)
+        self.chances = _chances(acceptance, shape, self.contexts)
         self.drafts = _drafts(draft)
         self.asked = self._methods(how, shape)
         self.methods = self.asked.names or ("tree",)
@@ -233,14 +233,15 @@ def _contexts(text: str | None) -> list[int]:
     return [int(value) for value in dict.fromkeys(found)]
 
 
-def _chances(given: Chances, shape: Limit) -> list[Any]:
+def _chances(given: Chances, shape: Limit, contexts: list[int]) -> list[Any]:
     """One acceptance a value of --p or a file; any other way is one of its own; none is None."""
     from ..sweep import Chance
 
     plain = {name: value for name, value in vars(given).items() if name in options.Acceptance.declared()}
+    target = options.Target.with_defaults(context=str(contexts[0]) if len(contexts) == 1 and contexts[0] else None)
 
     def one(name: str, p: float | None, own: dict[str, Any]) -> Any:
-        found = chances.acceptance(options.Acceptance(**(plain | own)), shape)
+        found = chances.acceptance(options.Acceptance(**(plain | own)), shape, target)
         chances.refuse_without_chains(found)
         return Chance(name, p, found)
 

@@ -74,7 +74,7 @@ def plan(
     drafts_by = name or ("chain" if draft.draft or draft.draft_params else None)
     runnable = None if aim is None else aim.runnable(drafts_by, by_batch=len(batches) > 1)
     methods.rate_of_drafted(place, acceptance, wanted.stop)
-    likely = methods.exits_or(wanted, chances.acceptance(acceptance, shape))
+    likely = methods.exits_or(wanted, chances.acceptance(acceptance, shape, target))
     tree = chances.given_tree(shape, acceptance)
     chances.refuse_without_chains(likely)
     chances.warn_of_conditions(place, likely)

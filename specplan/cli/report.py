@@ -76,7 +76,7 @@ def report(
     with Library() as library:
         batches = _batches(target, verify)
         place = scenes.scene(device, target)
-        found = side_by_side(place, Given(base, how, of, draft, acceptance, shape, verify), default=SHOWN)
+        found = side_by_side(place, Given(target, base, how, of, draft, acceptance, shape, verify), default=SHOWN)
         lead = _lead(led.lead, found.rows)
         survey = _survey(place, found, batches, lead)
         scenes.refuse_if_strict(place, output)

@@ -14,8 +14,9 @@ from . import chances, methods, options, pricing, scenes, values
 
 @dataclass(frozen=True)
 class Given:
-    """The option groups that name methods, their drafts and their acceptance."""
+    """The option groups that name methods, their drafts, their load and their acceptance."""
 
+    target: options.Target
     base: options.Baseline
     how: options.Methods
     of: options.Compared
@@ -63,9 +64,9 @@ def side_by_side(place: scenes.Scene, asked: Given, *, default: tuple[str, ...],
     if wanted.stop is not None and len(names) > 1:
         raise InputError("--drafted-per-round is of one method", hint="add that one --method, or use specplan plan")
     methods.rate_of_drafted(place, asked.acceptance, wanted.stop)
-    common = chances.acceptance(asked.acceptance, asked.shape)
+    common = chances.acceptance(asked.acceptance, asked.shape, asked.target)
     chances.refuse_without_chains(common)
-    own = _own(asked.of.acceptance_of, METHODS)
+    own = _own(asked.of.acceptance_of, METHODS, asked.target)
     for likely in (common, *own.values()):
         chances.warn_of_conditions(place, likely)
     chances.refuse_given_tree(asked.shape, asked.acceptance)
@@ -137,10 +138,9 @@ def _pricer(
     return price
 
 
-def _own(entries: list[str], known: tuple[str, ...]) -> dict[str, Any]:
+def _own(entries: list[str], known: tuple[str, ...], target: options.Target) -> dict[str, Any]:
     """METHOD=P or METHOD=FILE: acceptance of one method."""
     from ..acceptance import Independent
-    from ..stacks.detect import read_acceptance
 
     own = {}
     for entry in entries:
@@ -150,9 +150,10 @@ def _own(entries: list[str], known: tuple[str, ...]) -> dict[str, Any]:
                 f"--acceptance-of {entry[:60]!r} is not METHOD=P or METHOD=FILE", hint="--acceptance-of eagle3=0.75"
             )
         with values.naming("--acceptance-of"):
-            own[name] = (
-                Independent(values.share("--acceptance-of", value)) if _is_number(value) else read_acceptance(value)
-            )
+            if _is_number(value):
+                own[name] = Independent(values.share("--acceptance-of", value))
+            else:
+                own[name] = chances.at_context(chances.from_file(value, options.Acceptance.with_defaults()), target)
     return own
 
 

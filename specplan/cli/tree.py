@@ -39,7 +39,7 @@ def tree(
 
     check_plot(plot)
     ps = values.read("--p", acceptance.p, units.parse_shares) if acceptance.p and _is_range(acceptance.p) else None
-    likely = None if ps else chances.acceptance(acceptance, shape)
+    likely = None if ps else chances.acceptance(acceptance, shape, target)
     known = bool(ps) or likely is not None
     aim = stack.aimed(serving)
     drafts_by = "chain" if draft.draft or draft.draft_params else None
