@@ -157,7 +157,8 @@ def check_against_target(draft: ModelSpec, target: ModelSpec) -> list[str]:
     ratio = bytes_ratio(draft, target)
     if ratio > 0.25:
         warnings.append(f"a draft pass reads {ratio:.0%} of the target's active bytes; above 25 % drafting seldom pays")
-    said = said_of_sizes(draft.vocab, target.vocab)
+    guessed = is_count_alone(draft) or is_count_alone(target)
+    said = None if guessed else said_of_sizes(draft.vocab, target.vocab)
     return [*warnings, said] if said else warnings
 
 

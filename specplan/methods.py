@@ -305,7 +305,7 @@ def eagle(
     """A one-layer head run once a level over that level's nodes, LM head included.
 
     version   1 (static trees; EAGLE-2 differs in its trees alone) or 3
-    steps     levels at most; topk: nodes that every pass after the first is over, and children of a node at most
+    steps     levels at most; topk: nodes of every pass after the first at least, and children of a node at most
     measured  the head's time where it is known
     """
     name = "eagle3" if version == 3 else "eagle"
@@ -367,14 +367,17 @@ def mtp(
 
 
 def _stepped(method: Method, steps: int | None, topk: int | None) -> Method:
-    """With the engine's settings: at most `steps` levels; passes over `topk` nodes, whatever the tree takes of them."""
+    """With the engine's settings: at most `steps` levels; passes over `topk` nodes, even where the tree has fewer."""
     if topk is not None:
         at = method.draft.at
         method = replace(
             method,
             draft=replace(method.draft, pass_s=lambda width: at(width if width == 1 else max(width, topk))),
             max_children=topk,
-            assumptions=(*method.assumptions, (f"every draft pass after the first is over {topk} nodes", "--topk")),
+            assumptions=(
+                *method.assumptions,
+                (f"every draft pass after the first is over {topk} nodes, or its level where that is wider", "--topk"),
+            ),
         )
     return method if steps is None else replace(method, max_depth=steps)
 

@@ -373,3 +373,17 @@ def test_the_settings_of_the_best_method_are_printed(specplan):
     text = specplan(f"compare {SCENE} --p 0.6 --budget 24 --method eagle3 --stack sglang").out
     assert "lost to the stack" in text
     assert "--speculative-num-steps" in text
+
+
+def test_an_acceptance_of_a_method_is_given_once_and_is_a_share(refused):
+    device = "compare --gpu a100 --model llama-3-8b --p 0.6"
+    assert "given twice" in refused(f"{device} --acceptance-of eagle3=0.5 --acceptance-of eagle3=0.6")
+    assert "outside [0, 1]" in refused(f"{device} --acceptance-of eagle3=-0.5")
+    assert "not a share" in refused(f"{device} --acceptance-of eagle3=nan")
+
+
+def test_the_only_method_says_why_it_could_not_be_planned(specplan):
+    ran = specplan("compare --gpu a100 --model llama-3-8b --p 0.6 --method mtp --quiet")
+    assert ran.out.startswith(
+        "No verdict: mtp could not be planned: llama-3-8b states no multi-token-prediction module"
+    )

@@ -400,3 +400,29 @@ def test_state_snapshots_of_a_hybrid_model_are_counted_once_a_node():
         memory(model, free_draft(), context=100, batch=2, tp=1, nodes=n, device_bytes=1e12).needed_bytes for n in (0, 5)
     ]
     assert spent[1] - spent[0] == pytest.approx(2 * 5 * (model.state_bytes + model.kv_bytes_per_token))
+
+
+# ---- options that would be ignored in silence
+
+
+ON_A100 = "--gpu a100 --model llama-3-8b --p 0.6 --budget 8"
+
+
+@pytest.mark.parametrize("method", ["eagle3", "medusa", "ngram"])
+def test_a_draft_model_that_the_method_does_not_use_is_said(specplan, method):
+    notes = specplan(f"plan {ON_A100} --method {method} --draft llama-3.2-1b --json").json["notes"]
+    assert any("--draft llama-3.2-1b has no part in it" in note for note in notes)
+    own = specplan(f"plan {ON_A100} --method sequoia --draft llama-3.2-1b --json").json["notes"]
+    assert not any("no part" in note for note in own)
+
+
+def test_one_number_of_children_is_one_step_of_specinfer(specplan):
+    ran = specplan(f"plan {ON_A100} --method specinfer --draft llama-3.2-1b --topk 3 --json").json
+    assert ran["recommended"]["widths"] == [3]
+
+
+def test_a_draft_known_by_its_number_of_weights_has_no_vocabulary_to_compare(specplan):
+    counted = specplan(f"plan {ON_A100} --draft-params 1e9 --json").json
+    assert not any("vocabularies" in text for text in counted["warnings"])
+    named = specplan(f"plan {ON_A100} --draft llama-68m --json").json
+    assert any("vocabularies differ" in text for text in named["warnings"])

@@ -21,6 +21,10 @@ OF_METHOD = {
 }
 
 
+# Methods that draft with models of their own.
+TAKES_DRAFT = ("chain", "sequoia", "specinfer")
+
+
 @dataclass(frozen=True)
 class Asked:
     """How the options say that tokens are drafted.
@@ -238,7 +242,9 @@ class Builder:
     def _specinfer(self) -> Any:
         from ..methods import specinfer
 
-        widths = self.asked.topk if self.asked.topk is not None and len(self.asked.topk) > 1 else None
+        topk = self.asked.topk
+        of_heads = self.asked.names != ("specinfer",)  # one number is the nodes of their passes
+        widths = None if topk is None or (of_heads and len(topk) == 1) else topk
         return self._within_steps(specinfer(self.drafts, parallel=self.asked.parallel, widths=widths))
 
     def _within_steps(self, method: Any) -> Any:
@@ -435,6 +441,10 @@ def plan_at(
     place.assumptions.extend(method.assumptions)
     place.warnings.extend(warnings_of(method, acceptance))
     place.inputs.update(method=name, draft=method.draft.name, exit_layer=method.exit_layer)
+    if draft.draft and name not in TAKES_DRAFT and runnable is None:
+        place.notes.append(
+            f"--draft {', '.join(draft.draft)} has no part in it: {name} drafts with {method.draft.name}"
+        )
     if method.proposal_share < 1:
         place.inputs["proposal_share"] = method.proposal_share
     within = method_limits(limits, method)

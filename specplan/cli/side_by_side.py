@@ -149,6 +149,8 @@ def _own(entries: list[str], known: tuple[str, ...], target: options.Target) -> 
             raise InputError(
                 f"--acceptance-of {entry[:60]!r} is not METHOD=P or METHOD=FILE", hint="--acceptance-of eagle3=0.75"
             )
+        if name in own:
+            raise InputError(f"--acceptance-of {name} is given twice", hint="one acceptance for each method")
         with values.naming("--acceptance-of"):
             if _is_number(value):
                 own[name] = Independent(values.share("--acceptance-of", value))
@@ -158,4 +160,8 @@ def _own(entries: list[str], known: tuple[str, ...], target: options.Target) -> 
 
 
 def _is_number(text: str) -> bool:
-    return text.rstrip("%").replace(".", "", 1).isdigit()
+    try:
+        float(text.rstrip("%"))
+    except ValueError:
+        return False
+    return True

@@ -91,6 +91,8 @@ def best_row(rows: Mapping[str, Row]) -> Row | None:
 def verdict_words(rows: Mapping[str, Row], best: Row | None) -> str:
     planned = [row for row in rows.values() if row.plan is not None]
     if not planned:
+        if len(rows) == 1:
+            return "No verdict: " + "".join(f"{name} could not be planned: {row.reason}." for name, row in rows.items())
         return f"No verdict: none of the {len(rows)} methods could be planned."
     if best is None:
         unknown = all(row.plan is not None and row.plan.verdict.speculate is None for row in planned)
