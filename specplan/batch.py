@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import heapq
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -140,6 +141,74 @@ def _ranges(batches: Sequence[int], plans: dict[int, tuple[int, int, float]]) ->
     starts = [tried[0], *(after for before, after in zip(tried, tried[1:]) if plans[before][:2] != plans[after][:2])]
     ends = [*(batches[batches.index(start) - 1] for start in starts[1:]), batches[-1]]
     return [Stretch(first, last, *plans[first]) for first, last in zip(starts, ends)]
+
+
+@dataclass(frozen=True, slots=True)
+class ForAll:
+    """One shape for all batch sizes.
+
+    at     what it yields, by the batch sizes that were tried
+    mean   geometric mean of its speed-ups
+    """
+
+    at: Mapping[int, Shape]
+
+    @property
+    def mean(self) -> float:
+        return mean([shape.speedup or 0.0 for shape in self.at.values()])
+
+    @property
+    def pays_everywhere(self) -> bool:
+        """Whether it speculates and is nowhere slower than plain decoding."""
+        return all(shape.nodes and (shape.speedup or 0.0) >= 1 for shape in self.at.values())
+
+    @property
+    def stretches(self) -> list[Stretch]:
+        """The same shape from each batch size that was tried to before the next."""
+        tried = sorted(self.at)
+        ends = [*(after - 1 for after in tried[1:]), tried[-1]]
+        shapes = [self.at[first] for first in tried]
+        return [Stretch(a, b, s.nodes, s.depth, s.speedup or 0.0) for a, b, s in zip(tried, ends, shapes)]
+
+
+def mean(speedups: Sequence[float]) -> float:
+    """Geometric mean; 0 where one is 0.
+
+    >>> round(mean([2.0, 0.5]), 9)
+    1.0
+    """
+    return math.exp(math.fsum(map(math.log, speedups)) / len(speedups)) if min(speedups) > 0 else 0.0
+
+
+def one_for_all(
+    candidates: Sequence[Shape], batches: Sequence[int], price: Callable[[Shape, int], Shape | None]
+) -> ForAll:
+    """The shape with the best mean over the batch sizes of those that are nowhere slower than plain decoding.
+
+    Every batch size counts the same. Where each shape is slower at one of them, the best mean of all.
+
+    price   the shape at a batch size; None where it cannot run there
+    """
+    found = []
+    for shape in {(shape.dynamic, shape.parents, shape.ranks): shape for shape in candidates}.values():
+        at = {batch: price(shape, batch) for batch in batches}
+        known = {batch: priced for batch, priced in at.items() if priced is not None}
+        if len(known) == len(batches):
+            found.append(ForAll(known))
+    return max(found, key=lambda one: (one.pays_everywhere, one.mean, -one.at[batches[0]].nodes))
+
+
+def doublings(batches: Sequence[int]) -> list[int]:
+    """Of rising batch sizes the first, those about twice as large each time, and the last.
+
+    >>> doublings(range(1, 65)), doublings([1, 100])
+    ([1, 2, 4, 8, 16, 32, 64], [1, 100])
+    """
+    found = [batches[0]]
+    for batch in batches[1:]:
+        if batch >= 2 * found[-1]:
+            found.append(batch)
+    return sorted({*found, batches[-1]})
 
 
 def fewest_stretches(batches: Sequence[int], plans: Mapping[int, Plan], tie: float) -> list[Stretch]:

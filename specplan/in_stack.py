@@ -20,6 +20,7 @@ from typing import Any
 from .acceptance import Acceptance, ByDepth, DepthTable, Mixture, Paths, Positional
 from .errors import InputError
 from .families import best_uniform
+from .memory import Memory
 from .methods import Missing
 from .optimize import Candidate
 from .plan import Best, Costs, DraftTime, Dynamic, Limits, Plan, Shape, best_chain, best_tree, plan, shape_of
@@ -180,6 +181,36 @@ def plan_in_stack(
     if acceptance is None:
         return answer
     return replace(answer, best=search(acceptance, limits, costs), legal=answer.best)
+
+
+def plan_with(
+    shape: Shape,
+    acceptance: Acceptance,
+    costs: Costs,
+    limits: Limits,
+    *,
+    free: Best | None,
+    memory_of: Callable[[int], Memory] | None = None,
+) -> Plan:
+    """The plan that recommends this shape whatever else is faster here.
+
+    free   the free optimum, which stays the plan's `best`
+    """
+
+    def search(acceptance: Acceptance, limits: Limits, costs: Costs | None) -> Best:
+        here = priced_again(shape, acceptance, costs)
+        row = Candidate(here.nodes, here.depth, here.tau, here.round_s, here.tokens_per_s, here.speedup)
+        return Best(here, here.tree, "proved", 0.0, rows_by_nodes([row]), lambda _: here.tree, lambda _: here)
+
+    found = plan(acceptance, costs, limits, search=search, tie=0.0, memory_of=memory_of)
+    return replace(found, best=free, legal=found.best)
+
+
+def priced_again(shape: Shape, acceptance: Acceptance, costs: Costs | None) -> Shape:
+    """The same shape at other costs."""
+    if shape.dynamic is not None:
+        return dynamic_shape(shape.dynamic, acceptance, costs)
+    return shape_of(shape.tree, acceptance, costs)
 
 
 def search_in(runnable: Runnable) -> Callable[[Acceptance, Limits, Costs | None], Best]:

@@ -435,7 +435,7 @@ def test_an_export_of_a_plan_for_a_stack_is_what_the_plan_printed(specplan, plan
 
 
 def test_a_free_plan_lowered_is_the_plan_for_the_stack(specplan, planned):
-    free = planned(f"{DEVICE} --method eagle3 --p 0.7 --budget 24 --tie 0")
+    free = planned(f"{DEVICE} --engine sglang --method eagle3 --p 0.7 --budget 24 --tie 0")
     lowered = specplan(f"export {free} --to sglang --lower --json").json
     inside = specplan(f"plan {DEVICE} --method eagle3 --p 0.7 --budget 24 --tie 0 --stack sglang --json").json
     assert lowered["settings"] == inside["stack"]["settings"]

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import itertools
 import json
+import re
+from statistics import geometric_mean
 
 import pytest
 from hypothesis import given, settings
@@ -160,7 +162,7 @@ def test_plan_for_vllm_over_batches_is_a_schedule_of_chains_in_its_dialect(specp
 
 
 def test_lengths_by_batch_size_are_of_chains_in_a_dynamic_stack_too(specplan):
-    ran = specplan(f"plan {DEVICE} --method eagle3 --p 0.7 --batch 1..64 --stack trtllm --json").json
+    ran = specplan(f"plan {DEVICE} --method eagle3 --p 0.7 --max-children 1 --batch 1..64 --stack trtllm --json").json
     settings = ran["stack"]["settings"]
     assert settings["max_draft_len"] == next(iter(settings["draft_len_schedule"].values()))
     assert "use_dynamic_tree" not in settings
@@ -261,3 +263,61 @@ def test_a_draft_model_is_not_put_in_as_a_head(specplan, stack):
     assert any("no draft of eagle3" in note for note in ran.json["notes"])
     head = specplan(f"plan {DEVICE} --method eagle3 --draft org/head --p 0.7 --budget 4 --stack {stack} --json").json
     assert "org/head" in json.dumps(head["stack"])
+
+
+def test_one_tree_for_all_batches_is_that_with_the_best_mean_where_the_stack_has_one(specplan):
+    line = f"plan {DEVICE} --draft llama-3.2-1b --p 0.7 --stack sglang --json"
+    ran = specplan(f"{line} --batch 1..64").json
+    chosen, batches = ran["recommended"]["dynamic"], [row["batch_first"] for row in ran["schedule"]]
+    assert batches == [1, 2, 4, 8, 16, 32, 64]
+    assert {row["nodes"] for row in ran["schedule"]} == {chosen["nodes"]}
+    assert ran["schedule"][0]["speedup"] == pytest.approx(ran["recommended"]["speedup"])
+    alone = {batch: specplan(f"{line} --batch {batch}").json for batch in (1, 64)}
+    for batch, row in ((1, ran["schedule"][0]), (64, ran["schedule"][-1])):
+        assert row["speedup"] <= alone[batch]["recommended"]["speedup"] * 1.011
+    small = alone[1]["recommended"]["dynamic"]
+    assert small["nodes"] > chosen["nodes"]  # the tree of batch 1 is too large for 64
+    settings = ran["stack"]["settings"]
+    assert settings["speculative_num_draft_tokens"] == chosen["nodes"] + 1
+    assert settings["max_running_requests"] == 64
+
+
+def test_a_tree_for_all_batches_or_chains_by_batch_size_is_said_and_the_better_is_taken(specplan):
+    line = f"plan {DEVICE} --method eagle3 --p 0.7 --stack sglang --json"
+    tree = specplan(f"{line} --batch 1..32")
+    chains = specplan(f"{line} --batch 1..32 --max-children 1").json
+    assert tree.json["stack"]["settings"]["speculative_eagle_topk"] > 1
+    assert chains["stack"]["settings"]["speculative_eagle_topk"] == 1
+    [said] = [note for note in tree.json["notes"] if "chains by batch size" in note]
+    means = [float(number) for number in re.findall(r"\d+\.\d+", said.partition("chains by batch size: ")[2])][:2]
+    rates = {row["batch_first"]: row["speedup"] for row in tree.json["schedule"]}
+    assert means[0] == pytest.approx(geometric_mean(rates.values()), abs=0.005)
+    by_chains = [
+        next(row["speedup"] for row in chains["schedule"] if row["batch_first"] <= batch <= row["batch_last"])
+        for batch in rates
+    ]
+    assert means[1] == pytest.approx(geometric_mean(by_chains), abs=0.005)
+    assert means[0] > means[1]
+    assert min(rates.values()) >= 1
+    wide = specplan(f"{line} --batch 1..96").json  # every tree is slower than plain decoding at 96
+    assert wide["stack"]["settings"]["speculative_adaptive"] is True
+    assert "the tree is faster at 1, 2, 4" in next(note for note in wide["notes"] if "chains by batch" in note)
+
+
+@pytest.mark.parametrize("batches", ["1,8,64", "8..64", "64,8"])
+def test_batches_with_gaps_are_lengths_of_all_batches(specplan, tmp_path, batches):
+    path = tmp_path / "plan.json"
+    specplan(f"plan {DEVICE} --method eagle3 --p 0.7 --batch {batches} --stack vllm --out {path}")
+    settings = json.loads(path.read_text())["stack"]["settings"]
+    ranges = settings["num_speculative_tokens_per_batch_size"]
+    assert [ranges[0][0], ranges[-1][1]] == [1, 64]
+    assert all(before[1] + 1 == after[0] for before, after in itertools.pairwise(ranges))
+    assert specplan(f"export {path} --to vllm --json").json["settings"] == settings
+
+
+@pytest.mark.parametrize("served", ["sglang", "trtllm", "llamacpp", "vllm", "eagle"])
+def test_a_plan_of_several_batches_exports_to_the_settings_that_it_prints(specplan, tmp_path, served):
+    path = tmp_path / "plan.json"
+    specplan(f"plan {DEVICE} --method eagle3 --p 0.7 --batch 1..32 --budget 24 --stack {served} --out {path}")
+    said = json.loads(path.read_text())["stack"]["settings"]
+    assert specplan(f"export {path} --to {served} --json").json["settings"] == said

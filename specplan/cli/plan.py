@@ -52,11 +52,12 @@ def plan(
     asks how often a burst is in time, --price-per-hour 2 what a million tokens costs.
     --stack vllm plans what vLLM can run and prints its settings; with --batch 1..256 lengths by batch size.
     """
-    from ..batch import fewest_stretches, most_tokens, schedule
+    from ..batch import most_tokens
     from ..in_stack import plan_in_stack
-    from ..plan import Costs, Limits, Plan, Shape, shape_of
+    from ..plan import Costs, Limits, Plan, shape_of
     from ..plan import plan as make_plan
     from ..render.plan import plan_answer
+    from .batches import each_its_own, one_or_chains
 
     check_plot(plot)
     batches = values.read("--batch", target.batch, units.parse_integers) or [1]
@@ -73,6 +74,7 @@ def plan(
         aim.takes(name)
     drafts_by = name or ("chain" if draft.draft or draft.draft_params else None)
     runnable = None if aim is None else aim.runnable(drafts_by, by_batch=len(batches) > 1)
+    any_shape = None if aim is None else aim.runnable(drafts_by)
     methods.rate_of_drafted(place, acceptance, wanted.stop)
     likely = methods.exits_or(wanted, chances.acceptance(acceptance, shape, target))
     tree = chances.given_tree(shape, acceptance)
@@ -81,7 +83,7 @@ def plan(
     place.inputs["acceptance"] = chances.described(acceptance, shape)
     tie = 0.01 if shape.tie is None else values.tie(shape.tie)
 
-    def plan_at(place: scenes.Scene) -> tuple[Plan, Costs, Limits]:
+    def plan_at(place: scenes.Scene, runnable: Any = runnable) -> tuple[Plan, Costs, Limits]:
         most = values.read("--budget", shape.budget, units.parse_integer)
         costs = pricing.costs(place, draft, verify, most=most, drafted=name is None)
         limits = pricing.limits(shape, costs, scenes.crossover_width(place))
@@ -98,22 +100,34 @@ def plan(
         return found, costs, limits
 
     answer, costs, limits = plan_at(place)
-    by_batch: dict[int, Shape] = {}
-    plans: dict[int, Plan] = {}
-
-    def plan_of(batch: int) -> Plan:
-        found = plan_at(place.at_batch(batch))[0]
-        by_batch[batch] = found.recommended or found.plain
-        plans[batch] = found
-        return found
-
-    stretches = joint = None
+    found = None
     if len(batches) > 1 and likely is not None:
-        stretches = schedule(sorted(set(batches)), plan_of)
-        if aim is not None and aim.capability.takes_schedules(drafts_by):
-            stretches = fewest_stretches(sorted(set(batches)), plans, tie)
-        joint = most_tokens(by_batch)
+        asked_for = sorted(set(batches))
+
+        def costs_at(batch: int, nodes: int) -> Costs:
+            there = place.at_batch(batch)
+            reaching = pricing.costs(there, draft, verify, most=max(nodes, 1), drafted=name is None)
+            put_in = methods.repricer(place, draft, wanted, likely)
+            return put_in(there, reaching) if put_in else reaching  # type: ignore[no-any-return]
+
+        scheduled = aim is not None and aim.capability.takes_schedules(drafts_by)
+        if aim is None or scheduled:
+            found = each_its_own(
+                asked_for, lambda batch: plan_at(place.at_batch(batch)), tie=tie if scheduled else None
+            )
+        if aim is not None and (not scheduled or any_shape != runnable):
+            found = one_or_chains(
+                place,
+                aim.name,
+                asked_for,
+                lambda batch: plan_at(place.at_batch(batch), any_shape),
+                costs_at,
+                methods.acceptance_of(place, wanted, likely),
+                found,
+            )
+        answer = (found and found.answer) or answer
         place.inputs["batch"] = batches
+    joint = None if found is None else most_tokens(found.shapes)
     if verify.verify_curve is None and answer.recommended is not None:
         scenes.say_of_attention(place, answer.recommended.width)
     likely = methods.acceptance_of(place, wanted, likely)
@@ -128,17 +142,29 @@ def plan(
             place,
             answer.recommended,
             free=answer.best.shape,
-            stretches=stretches,
+            stretches=None if found is None else found.stretches,
             method=drafts_by,
             draft=draft.draft[0] if draft.draft else None,
             model=target.model,
         )
-    shown = plan_answer(place, answer, costs, limits, likely, stretches, extra, asked, given, keys, joint)
+    shown = plan_answer(
+        place,
+        answer,
+        costs,
+        limits,
+        likely,
+        None if found is None else found.stretches,
+        extra,
+        asked,
+        given,
+        keys,
+        joint,
+    )
 
     def sheet() -> Any:
         from ..render.figures.sheets import plan_sheet
 
         free = name != "specinfer"
-        return plan_sheet(shown, place, answer, costs, limits, likely, by_batch, free=free)
+        return plan_sheet(shown, place, answer, costs, limits, likely, {} if found is None else found.shapes, free=free)
 
     finish(shown, output, failed=answer.verdict.speculate is not True, plot=plot, sheet=sheet)

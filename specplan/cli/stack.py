@@ -78,17 +78,15 @@ def in_planned(
     """The `stack` key of a plan or a tree: what the stack reads for `shape`; its notes go to the scene.
 
     free        the free optimum that the loss is against
-    stretches   shapes by batch size, where the stack takes lengths by batch size
+    stretches   shapes by batch size: chains where the stack takes lengths by batch size, else one shape for all
     """
     from ..stacks.capability import Scheduled, Wanted
-    from ..stacks.exporting import export_to
+    from ..stacks.exporting import covering, export_to
 
     method = method or ("chain" if draft is not None else None)
     draft = _put_in(draft, method, place)
-    by_batch = stretches is not None and aim.capability.takes_schedules(method)
-    schedule = tuple(Scheduled(s.batch_first, s.batch_last, s.nodes) for s in stretches or ()) if by_batch else ()
-    if stretches is not None and not by_batch and len({s.nodes for s in stretches}) > 1:
-        place.notes.append(f"{aim.name} has one shape for all batches: the settings are those of the first")
+    chains = aim.capability.takes_schedules(method) and all(s.nodes == s.depth for s in stretches or ())
+    schedule = covering([Scheduled(s.batch_first, s.batch_last, s.nodes) for s in stretches or ()]) if chains else ()
     wanted = Wanted(
         shape.tree,
         shape.dynamic,
@@ -97,7 +95,7 @@ def in_planned(
         draft=hub_name(draft),
         model=hub_name(model),
         heads=heads,
-        batch=place.load.batch,
+        batch=max([place.load.batch, *(s.batch_last for s in stretches or ())]),
         exit_layer=place.inputs.get("exit_layer"),
         survival=shape.level_survival,
     )

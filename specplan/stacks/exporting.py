@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from ..errors import DoesNotFit, InputError
@@ -82,6 +83,17 @@ def check_schedule(schedule: tuple[Scheduled, ...]) -> None:
                 hint="ranges begin at 1, rise and leave no gap: 1-4:4,5-16:2,17-512:0",
             )
         expected = entry.last + 1
+
+
+def covering(ranges: Sequence[Scheduled]) -> tuple[Scheduled, ...]:
+    """Lengths of the batch sizes that were planned as lengths of all: a length holds up to the next, the first from 1.
+
+    >>> covering((Scheduled(2, 2, 4), Scheduled(8, 16, 0)))
+    (Scheduled(first=1, last=7, k=4), Scheduled(first=8, last=16, k=0))
+    """
+    firsts = [1, *(entry.first for entry in ranges[1:])]
+    lasts = [*(entry.first - 1 for entry in ranges[1:]), *(entry.last for entry in ranges[-1:])]
+    return tuple(Scheduled(first, last, entry.k) for first, last, entry in zip(firsts, lasts, ranges))
 
 
 def _as_settings(name: str, capability: Capability, wanted: Wanted) -> Wanted:

@@ -21,6 +21,7 @@ from ..plan import DEFAULT_DEPTH, Costs, Dynamic, Limits
 from ..rounds import PASSES, SHAPES
 from ..tree import MAX_DEPTH, TokenTree
 from .capability import Scheduled
+from .exporting import covering
 from .tree_files import tree_of
 
 # Longest row of pass times that is read: far above every limit of a search.
@@ -135,7 +136,7 @@ def _of_tree(shape: Mapping[str, Any], inputs: Mapping[str, Any]) -> Source:
         method=_name(inputs, "method") or ("chain" if draft is not None and method is None else None),
         draft=draft,
         model=_name(inputs, "model"),
-        batch=_first_batch(inputs.get("batch")),
+        batch=_largest_batch(inputs.get("batch")),
         exit_layer=None if inputs.get("exit_layer") is None else to_whole(inputs["exit_layer"], "exit_layer"),
         survival=_survival(shape.get("level_survival")),
     )
@@ -147,10 +148,9 @@ def _name(inputs: Mapping[str, Any], key: str) -> str | None:
     return found if isinstance(found, str) and found and not re.search(r"\s", found) else None
 
 
-def _first_batch(given: Any) -> int:
-    if isinstance(given, list):
-        given = given[0] if given else 1
-    return 1 if given is None else to_whole(given, "batch")
+def _largest_batch(given: Any) -> int:
+    batches = given if isinstance(given, list) and given else [given]
+    return max(1 if batch is None else to_whole(batch, "batch") for batch in batches)
 
 
 def _dynamic(given: Mapping[str, Any]) -> Dynamic:
@@ -178,7 +178,7 @@ def _schedule(given: Any, stack: Any) -> tuple[Scheduled, ...]:
         if nodes != depth:
             return ()
         rows.append(Scheduled(first, last, nodes))
-    return tuple(rows)
+    return covering(rows)
 
 
 def _acceptance(given: Any) -> Acceptance:
