@@ -202,7 +202,10 @@ class TokenTree:
     def paths(self) -> tuple[Path, ...]:
         """Each node's ranks on the way from the root."""
         if sum(self.position_offsets) > 100_000_000:
-            raise InputError(f"the paths of a tree of {self.nodes} nodes and {self.depth} levels are too long to list")
+            raise InputError(
+                f"the paths of a tree of {self.nodes} nodes and {self.depth} levels are too long to list",
+                hint="parents and ranks say the same shortly",
+            )
         paths: list[Path] = []
         for parent, rank in zip(self.parents, self.ranks):
             paths.append((rank,) if parent < 0 else paths[parent] + (rank,))

@@ -8,6 +8,8 @@ from __future__ import annotations
 import json
 import os
 import shlex
+import subprocess
+import sys
 import textwrap
 from pathlib import Path
 
@@ -757,3 +759,19 @@ def test_what_is_exported_passes_the_check_of_its_own_stack(name):
                 assert all(problem.text in warned for problem in problems), (method, shape, problems)
                 passed += 1
     assert passed or stack.capabilities[0].family == "none"
+
+
+@pytest.mark.parametrize("ranks", [True, 3, "0", {"0": 0}])
+def test_ranks_that_are_no_list_are_refused(ranks):
+    document = {"schema": "specplan.tree/1", "inputs": {}, "parents": [-1], "ranks": ranks}
+    with pytest.raises(InputError, match="ranks is no list"):
+        source_of(json.dumps(document).encode(), where="x.json")
+
+
+def test_exporting_to_one_stack_loads_no_other_and_no_search():
+    code = (
+        "import sys; from specplan.cli.app import run; run(['export', '--k', '5', '--to', 'vllm']); "
+        "print([m for m in ('specplan.stacks.sglang', 'specplan.in_stack', 'specplan.roofline') if m in sys.modules])"
+    )
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert ran.stdout.splitlines()[-1] == "[]"

@@ -158,3 +158,9 @@ def test_absurd_sizes_are_refused_before_they_take_memory():
 def test_a_mask_with_a_hundred_million_entries_is_refused():
     with pytest.raises(InputError, match="entries"):
         TokenTree.full(10_000, 1).mask()
+
+
+def test_paths_that_are_too_long_to_list_say_what_to_use():
+    with pytest.raises(InputError, match="too long to list") as refused:
+        TokenTree.chain(20_000).paths  # noqa: B018
+    assert "parents" in refused.value.hint

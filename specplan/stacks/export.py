@@ -6,7 +6,7 @@ import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..acceptance import Acceptance, as_acceptance
 from ..errors import DoesNotFit, InputError
@@ -14,9 +14,11 @@ from ..plan import Costs, Dynamic, Limits, Plan, Shape
 from ..tree import TokenTree
 from .capability import Capability, Export, Scheduled, Stack, Wanted
 from .exporting import check_schedule, export_to, fitting
-from .lowering import Lowered, lowered, yielded
 from .registry import stack_of
 from .sources import Source, of_lengths, read_source
+
+if TYPE_CHECKING:
+    from .lowering import Lowered
 
 
 @dataclass(frozen=True)
@@ -103,6 +105,8 @@ def export(
     except DoesNotFit:
         if not lower or capability.family == "none":
             raise
+        from .lowering import lowered
+
         given = lowered(source, asked, capability)
         asked = given.wanted
         found = export_to(stack, capability, version, asked)
@@ -144,6 +148,14 @@ def _wanted(source: Source, given: Mapping[str, Any]) -> Wanted:
         raise InputError(f"export: {str(error).partition(') ')[2] or error}", hint="the fields of Wanted") from None
 
 
+def _yielded(source: Source) -> Shape | None:
+    if source.acceptance is None:
+        return None
+    from .lowering import yielded
+
+    return yielded(source)
+
+
 def _passes(costs: Costs | None) -> tuple[tuple[int, float], ...]:
     """(tokens in the pass, seconds) of the plan's verification passes."""
     if costs is None or costs.relative:
@@ -160,7 +172,7 @@ def _survival(source: Source) -> tuple[float, ...]:
     elif source.survival or source.acceptance is None:
         return source.survival
     else:
-        shape = yielded(replace(source, costs=None))
+        shape = _yielded(replace(source, costs=None))
         survival = () if shape is None else shape.level_survival
     # Levels that nothing is known of count as never accepted in a plan; they are no rates to simulate.
     return survival[: source.acceptance.max_depth]
@@ -195,7 +207,7 @@ def _exported(
         dynamic,
         schedule,
         instead,
-        yielded(source) if given is None and not schedule else None if given is None else given.shape,
+        _yielded(source) if given is None and not schedule else None if given is None else given.shape,
         found.buffers,
         notes,
         found.warnings,

@@ -128,7 +128,10 @@ def _of_plan(data: Mapping[str, Any], inputs: Mapping[str, Any]) -> Source:
 def _of_tree(shape: Mapping[str, Any], inputs: Mapping[str, Any]) -> Source:
     if not isinstance(shape.get("parents"), list):
         raise InputError("no shape in the document", hint="a range of p has no single tree; give --p one value")
-    tree = TokenTree.from_parents(shape["parents"], shape.get("ranks"))
+    ranks = shape.get("ranks")
+    if ranks is not None and not isinstance(ranks, list):
+        raise InputError("ranks is no list", hint="a rank for each node, or leave it out")
+    tree = TokenTree.from_parents(shape["parents"], ranks)
     method, draft = inputs.get("method"), _name(inputs, "draft")
     return Source(
         tree,
