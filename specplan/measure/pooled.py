@@ -25,7 +25,7 @@ def pooled(prompts: Sequence[PromptCounts], rule: str, temperature: float) -> Ac
 
     rule   greedy at temperature 0, else one of those that were summed
 
-    >>> counts = PromptCounts(3, (((2, 3), (1, 3)), ((1, 2),)))
+    >>> counts = PromptCounts(6, (((2, 3), (1, 3)), ((1, 2),)))
     >>> pooled([counts, counts], "greedy", 0.0).row(1, 2)
     (0.6666666666666666, 0.3333333333333333)
     """
@@ -35,6 +35,8 @@ def pooled(prompts: Sequence[PromptCounts], rule: str, temperature: float) -> Ac
         table = _added([one.table for one in prompts])
         counts = Counts(rounds=table[0][0][1], by_depth_rank=table)
         rows = tuple(tuple(hit / tried for hit, tried in row) for row in table)
+        if all(len(one.table) == 1 and one.table[0][0][1] == one.positions for one in prompts):
+            return Positional(rows[0], "topk", counts=counts, rule="greedy", temperature=0.0)
         return DepthTable(rows, "topk", counts=counts, rule="greedy", temperature=0.0)
     positions = sum(one.positions for one in prompts)
     sums = _summed(prompts, rule)

@@ -51,12 +51,15 @@ def _verdict(acceptance: Acceptance, measured: Mapping[str, Any], counted: int) 
 def _by_depth(acceptance: Any) -> Table:
     """Rates by depth and rank, and how many rounds got there."""
     rows = []
+    at_any = acceptance.max_depth is None
     for depth, row in enumerate(acceptance.counts.by_depth_rank, 1):
         rates = [f"{hit / tried:.3f}" for hit, tried in row[:SHOWN]]
         others = sum(hit for hit, _ in row[SHOWN:]) / row[0][1]
-        rows.append((str(depth), *rates, f"{others:.3f}", f"{row[0][1]:,}"))
+        rows.append(("any" if at_any else str(depth), *rates, f"{others:.3f}", f"{row[0][1]:,}"))
     best = tuple(f"{k}. best" for k in range(1, SHOWN + 1))
-    return Table(("depth", *best, f"{SHOWN + 1}. to {len(row)}.", "rounds that came here"), rows)
+    return Table(
+        ("depth", *best, f"{SHOWN + 1}. to {len(row)}.", "tokens" if at_any else "rounds that came here"), rows
+    )
 
 
 def _by_rule(vectors: Mapping[str, list[float]]) -> Table:
