@@ -829,3 +829,61 @@ def test_what_cannot_be_judged_is_refused(refused):
     assert "nowhere.json" in refused("export --check nowhere.json")
     assert "is not known" in refused(["export", "--check", "--spec-tokens 3", "--to", "vlm"])
     assert "nothing is known of this version" in refused(["export", "--check", "--spec-tokens 3", "--to", "vllm@0.5"])
+
+
+COMMANDS = [
+    (name, record.until or record.since, method)
+    for name, stack in stacks().items()
+    for record in stack.capabilities
+    for method in record.methods
+    if record.family != "none" and (name, method) != ("eagle1", "eagle")  # its choices are a file of its code
+]
+
+
+@pytest.mark.parametrize(("name", "version", "method"), COMMANDS)
+def test_the_command_of_an_export_passes_the_check_where_its_files_are(
+    specplan, tmp_path, monkeypatch, name, version, method
+):
+    monkeypatch.chdir(tmp_path)
+    newest = stacks()[name].capabilities[0]
+    to = name if version is None or newest.since == version else f"{name}@{version}"
+    line = f"export --k 4 --to {to} --method {method} --draft org/d --model org/m --exit-layer 8 --p 0.7"
+    command = specplan(f"{line} --out {tmp_path}/ --json").json["command"]
+    assert specplan(["export", "--check", command, "--to", to, "--json"]).json["accepted"]
+
+
+def test_settings_in_a_file_that_the_command_names_are_judged_not_the_command(specplan, refused, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert "which is not there" in refused(["export", "--check", "trtllm-serve m --config a.yaml", "--to", "trtllm"])
+    Path("a.yaml").write_text("speculative_config:\n  decoding_type: MTP\n  max_draft_len: 3\n  typo: 1\n")
+    ran = specplan(["export", "--check", "trtllm-serve m --config a.yaml", "--to", "trtllm", "--json"])
+    assert ran.code == 1
+    assert "typo" in ran.json["problems"][0]["text"]
+    served = """vllm serve m --config none.yaml --speculative-config '{"method":"mtp","num_speculative_tokens":2}'"""
+    assert specplan(["export", "--check", served, "--json"]).json["accepted"]
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        (
+            "speculative_mode=small_draft,spec_draft_length=5",
+            {"speculative_mode": "small_draft", "spec_draft_length": 5},
+        ),
+        (
+            "Eagle(a='x y', total_token=60, top_k=10, on=True, off=None)",
+            {"a": "x y", "total_token": 60, "top_k": 10, "on": True, "off": None},
+        ),
+        (
+            "serve --speculative-config.method mtp --speculative-config.num_speculative_tokens=2",
+            {"method": "mtp", "num_speculative_tokens": 2},
+        ),
+    ],
+)
+def test_calls_assignments_and_dotted_flags_are_settings(text, found):
+    assert parse_settings(text) == found
+
+
+def test_choices_do_nothing_in_eagle_2_and_3():
+    found = judged("EaModel(total_token=60, depth=7, top_k=10, choices=[[0]])", "eagle")
+    assert (found.accepted, found.silent) == (False, True)

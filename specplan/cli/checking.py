@@ -19,14 +19,15 @@ def check(source: Any, what: Exported, served: Served, output: Output) -> None:
     from ..render.check import check_answer
     from ..stacks.check import judge, load_adaptive, stack_of_settings
     from ..stacks.registry import stack_of
-    from ..stacks.settings_text import is_text, read_settings
+    from ..stacks.settings_text import is_text, read_settings, with_named_files
 
     assert what.check is not None
     if what.schedule is not None or what.sweep or what.lower or what.synthetic:
         raise InputError("--check judges settings and writes none", hint="leave --schedule, --sweep and --lower out")
     with values.naming("--check"):
         settings = read_settings(what.check)
-        settings = load_adaptive(settings, Path() if is_text(what.check) else Path(what.check).parent)
+        folder = Path() if is_text(what.check) else Path(what.check).parent
+        settings = load_adaptive(with_named_files(settings, folder), folder)
         stack, capability, version = stack_of(what.to or stack_of_settings(settings).name)
         settings |= _around(served)
         meant = None if source is None else source.dynamic or source.tree

@@ -21,16 +21,17 @@ def check(settings: Mapping[str, Any], capability: Capability, version: str) -> 
     problems = outside(given, DEPTH, 0, None, "draft passes after the first") + outside(
         given, TOPK, 1, None, "children"
     )
-    if "tree_choices" in settings:
-        text = "choices.py has no effect in EAGLE-2 and EAGLE-3: the tree is built anew every round"
-        problems.append(Problem("silent", "tree_choices", text))
+    for name in ("tree_choices", "choices"):
+        if name in settings:
+            text = "choices.py has no effect in EAGLE-2 and EAGLE-3: the tree is built anew every round"
+            problems.append(Problem("silent", name, text))
     if given[TOKENS] == -1:
         return [*problems, Problem("note", TOKENS, "-1 times 40, 48, 50, 56 and 60 when it starts and takes one")]
     problems += outside(given, TOKENS, 2, None, "the root and one node at least")
     tokens, depth, topk = (whole(given, name) for name in (TOKENS, DEPTH, TOPK))
-    if problems or tokens is None or depth is None or topk is None:
+    if any(problem.kind == "refused" for problem in problems) or tokens is None or depth is None or topk is None:
         return problems
-    return _of_the_tree(tokens - 1, depth + 1, topk)
+    return problems + _of_the_tree(tokens - 1, depth + 1, topk)
 
 
 def _of_the_tree(nodes: int, levels: int, topk: int) -> list[Problem]:

@@ -6,9 +6,11 @@
 
 from __future__ import annotations
 
+import os.path
 import re
 import shlex
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from ..errors import InputError
@@ -19,7 +21,12 @@ from .tree_files import data_of
 CONFIG_KEYS = ("speculative_config", "sc")
 # What is set around them is named server.NAME.
 SERVER = "server."
-_NAME = re.compile(r"--?[A-Za-z][\w-]*\Z")
+# Files that a command line names in place of the settings, and lists that the shell reads from one.
+NAMED_FILES = ("config", "extra_llm_api_options", "configuration", "growmap")
+_CAT = re.compile(r"\$\(cat ([^()\s]+)\)\Z")
+_NAME = re.compile(r"--?[A-Za-z][\w-]*(\.[A-Za-z][\w-]*)*\Z")
+# Arguments of a Python call, or NAME=VALUE with commas between.
+_ARGUMENT = re.compile(r"(?<![\w-])([A-Za-z_]\w*)=('[^']*'|\"[^\"]*\"|\[[^=]*\]|[^\s,;()\[\]='\"]+)")
 _VARIABLE = re.compile(r"[A-Z][A-Z0-9_]{3,}=")
 _NUMBER = re.compile(r"[+-]?\d+\Z|[+-]?(\d+\.\d*|\.\d+)([eE][+-]?\d+)?\Z")
 
@@ -37,9 +44,37 @@ def read_settings(given: str) -> dict[str, Any]:
     return _flat(data, given)
 
 
+def with_named_files(settings: Mapping[str, Any], folder: Path) -> dict[str, Any]:
+    """The settings with what the files hold that they name; `folder` is where those are looked for.
+
+    Raises  InputError where a file that is not there would hold all of the settings.
+    """
+    found: dict[str, Any] = {}
+    beside = any("spec" in name for name in settings)
+    for name, value in settings.items():
+        cat = _CAT.match(value) if isinstance(value, str) else None
+        if cat is not None:
+            path = _there(folder / cat[1], name)
+            found[name] = data_of(read_bytes(path), where=path)
+        elif name in NAMED_FILES and isinstance(value, str) and not (beside and not (folder / value).is_file()):
+            found |= read_settings(_there(folder / value, name))
+        else:
+            found[name] = value
+    return found
+
+
+def _there(path: Path, name: str) -> str:
+    if not path.is_file():
+        hint = "run where it is, or judge the file itself: --check FILE"
+        raise InputError(f"--{name.replace('_', '-')} names {str(path)[:80]!r}, which is not there", hint=hint)
+    return str(path)
+
+
 def is_text(given: str) -> bool:
     """Whether it is the settings themselves, not the name of their file."""
     text = given.strip()
+    if _ARGUMENT.search(text) and not os.path.exists(text):
+        return True
     return text[:1] in ("-", "{", "[", "(") or _VARIABLE.match(text) is not None or (" " in text and "--" in text)
 
 
@@ -48,6 +83,9 @@ def parse_settings(text: str, *, where: str = "the settings") -> dict[str, Any]:
     text = text.strip()
     if text[:1] in ("{", "[", "("):
         return _flat(data_of(text.encode(), where=where), where)
+    if "--" not in text and not _VARIABLE.match(text) and _ARGUMENT.search(text):
+        call = text.partition(";")[0] if "(" in text else text
+        return {name: _literal(value) for name, value in _ARGUMENT.findall(call)}
     try:
         words = shlex.split(text)
     except ValueError as error:
@@ -67,14 +105,30 @@ def _flags(words: list[str], where: str) -> dict[str, Any]:
             name = flag.lstrip("-").replace("-", "_")
             if name in found:
                 raise InputError(f"{where}: {flag} is given twice", hint="keep one of them")
-            found[name] = _value(value, where) if equals else True
+            _nested(found, name, _value(value, where) if equals else True)
             name = None if equals else name
         elif name is not None:
-            found[name] = _value(word, where)
+            _nested(found, name, _value(word, where))
             name = None
     if not found:
         raise InputError(f"{where}: no flags", hint="such as --speculative-num-steps 3, or a JSON or YAML file")
     return found
+
+
+def _literal(text: str) -> Any:
+    """A value as Python writes it."""
+    if text[:1] in ("'", '"'):
+        return text[1:-1]
+    return None if text == "None" else _value(text, "the settings")
+
+
+def _nested(found: dict[str, Any], name: str, value: Any) -> None:
+    """--outer.inner VALUE, as vLLM takes a key of a JSON argument."""
+    outer, _, inner = name.partition(".")
+    if inner and isinstance(found.setdefault(outer, {}), dict):
+        found[outer][inner] = value
+    else:
+        found[name] = value
 
 
 def _value(text: str, where: str) -> Any:
