@@ -420,3 +420,33 @@ def test_a_chain_deeper_than_measured_goes_on_by_the_fitted_model(specplan, verb
     assert 2.65 < found["tau"] < 2.65 + 2 * 0.33
     said = json.dumps(ran.json["assumptions"])
     assert verb == "plan" or "positions 4 to 5 were not measured" in said
+
+
+# ---- what is said about a file and has no part in it
+
+
+@pytest.mark.parametrize(
+    ("file", "option"),
+    [
+        ("vllm-v1.log", "--denominator drafted"),
+        ("vllm-v1.log", "--measured-topk 4"),
+        ("counts.csv", "--measured-k 4"),
+        ("histogram.json", "--measured-topk 2"),
+    ],
+)
+def test_what_the_file_says_itself_is_not_ignored_in_silence(specplan, file, option):
+    ran = specplan(["acceptance", str(DIALECTS / file), *option.split(), "--json"]).json
+    assert any(f"{option} has no part in it" in warning for warning in ran["warnings"])
+
+
+def test_what_the_file_lacks_is_taken_without_a_warning(specplan, tmp_path):
+    file = tmp_path / "share.txt"
+    file.write_text("64.0% accepted draft tokens\n")
+    ran = specplan(["acceptance", str(file), "--denominator", "drafted", "--measured-k", "3", "--json"]).json
+    assert (ran["tau"], ran["warnings"]) == (pytest.approx(2.92), [])
+
+
+def test_acceptance_takes_no_limits_of_a_tree_and_k_only_where_it_means_something(refused):
+    file = str(DIALECTS / "vllm-v1.log")
+    assert "--k goes with --accept-length" in refused(["acceptance", file, "--k", "2"])
+    assert "No such option" in refused(["acceptance", file, "--budget", "3"])

@@ -9,7 +9,7 @@ from ..errors import InputError
 from . import chances, values
 from .app import Command, new_app
 from .finish import check_plot, finish
-from .options import Acceptance, Live, Output, Plot, Probs, Shape, command
+from .options import Acceptance, Length, Live, Output, Plot, Probs, command
 
 app = new_app()
 
@@ -18,7 +18,7 @@ app = new_app()
 @command
 def acceptance(
     given: Acceptance,
-    shape: Shape,
+    shape: Length,
     probs: Probs,
     live: Live,
     output: Output,
@@ -49,6 +49,8 @@ def acceptance(
     given.acceptance = [*files, *given.acceptance]
     if live.for_ is not None and live.url is None:
         raise InputError("--for goes with --url", hint="--url http://localhost:8000/metrics --for 60s")
+    if shape.k is not None and not (live.drift or given.accept_length or given.accept_rate):
+        raise InputError("--k goes with --accept-length, --accept-rate or --drift", hint="leave it out")
     if live.drift:
         _refuse_plot(plot, "--drift")
         _drift(given, shape, output)
@@ -100,7 +102,7 @@ def _live(live: Live, given: Acceptance) -> Any:
         return read_url(live.url, for_s=for_s, **chances.hints(given))
 
 
-def _drift(given: Acceptance, shape: Shape, output: Output) -> None:
+def _drift(given: Acceptance, shape: Length, output: Output) -> None:
     """Two files or snapshots compared."""
     from ..drift import drift
     from ..render.drift import drift_answer

@@ -15,7 +15,9 @@ from .progress import METER
 MISMATCH = ("MEASURED AT", "MEASURED APART")
 
 
-def acceptance(given: options.Acceptance, shape: options.Shape, target: options.Target | None = None) -> Any:
+def acceptance(
+    given: options.Acceptance, shape: options.Shape | options.Length, target: options.Target | None = None
+) -> Any:
     """The acceptance that the options describe, None when none was given.
 
     target   its --context takes the numbers of prompts of that length, where a file has them
@@ -112,7 +114,7 @@ def _mismatch(what: str, measured: Any, used: Any) -> tuple[str, ...]:
     return (f"MEASURED AT {what} {measured}, used at {used}: the numbers hold for their own {what} only",)
 
 
-def _acceptance(way: str, given: options.Acceptance, shape: options.Shape) -> Any:
+def _acceptance(way: str, given: options.Acceptance, shape: options.Shape | options.Length) -> Any:
     from ..acceptance import Chain, Independent, Positional
 
     if way == "--p":
@@ -323,7 +325,7 @@ def refuse_unknown_siblings(acceptance: Any, limits: Any) -> None:
         )
 
 
-def described(given: options.Acceptance, shape: options.Shape) -> dict[str, Any]:
+def described(given: options.Acceptance, shape: options.Shape | options.Length) -> dict[str, Any]:
     """The acceptance options as given."""
     said = {key.rstrip("_"): _typed(value) for key, value in vars(given).items() if value not in (None, False, [])}
     if given.accept_length or given.accept_rate:

@@ -199,6 +199,13 @@ class Shape(Group):
     tie: Text = text("--tie", "SHARE", "Shapes this close to the best count as equal. Default 1%.")
 
 
+class Length(Group):
+    """The chain that a mean is of."""
+
+    panel = "Acceptance"
+    k: Text = text("--k", "K", "The K of --accept-length and --accept-rate; with --drift the chain compared.")
+
+
 class Output(Group):
     """What is printed and where."""
 

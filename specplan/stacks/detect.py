@@ -90,7 +90,7 @@ def read_any(text: str, *, where: str, **hints: Any) -> Acceptance:
     """
     asked = _asked(hints)
     try:
-        return _read_text(text.lstrip("\ufeff"), asked, where)
+        return _with_unused(_read_text(text.lstrip("\ufeff"), asked, where), asked)
     except InputError as error:
         raise _located(error, where) from None
 
@@ -104,6 +104,25 @@ def _asked(hints: dict[str, Any]) -> Asked:
         if given is not None and given not in known:
             raise InputError(f"{name} {str(given)[:20]!r} is not known", hint=" or ".join(known))
     return asked
+
+
+def _with_unused(found: Acceptance, asked: Asked) -> Acceptance:
+    """With a warning of what was said about the file and has no part in it, since the file says it itself.
+
+    >>> read_any("[20, 28, 19, 33]", where="x.json", topk=4).about["warnings"]
+    ['--measured-topk 4 has no part in it: that is read of SGLang alone']
+    """
+    dialect = str(found.about.get("dialect", ""))
+    said = []
+    if asked.denominator is not None and dialect != "percentage":
+        said.append(f"--denominator {asked.denominator} has no part in it: the file holds no bare percentage")
+    if asked.topk is not None and not dialect.startswith("sglang"):
+        said.append(f"--measured-topk {asked.topk} has no part in it: that is read of SGLang alone")
+    if asked.k is not None and asked.k != found.about.get("k"):
+        said.append(f"--measured-k {asked.k} has no part in it: the file says what was drafted")
+    if not said:
+        return found
+    return replace(found, about={**found.about, "warnings": [*(found.about.get("warnings") or ()), *said]})
 
 
 def _located(error: InputError, where: str) -> InputError:
@@ -297,9 +316,9 @@ def read_acceptance(path: str, *, told: Callable[[int], None] | None = None, **h
         if path == "-":
             import sys
 
-            return _read_stream(sys.stdin.buffer, asked, "standard input", told)
+            return _with_unused(_read_stream(sys.stdin.buffer, asked, "standard input", told), asked)
         with open(path, "rb") as file:
-            return _read_stream(file, asked, path, told)
+            return _with_unused(_read_stream(file, asked, path, told), asked)
     except InputError as error:
         raise _located(error, "standard input" if path == "-" else path) from None
     except OSError as error:
