@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import jsonschema
 import pytest
 from hypothesis import given, settings
@@ -213,3 +215,24 @@ def test_a_tree_that_the_engine_built_is_judged_by_its_tokens_per_round(specplan
     assert ran.json["speedup"] == pytest.approx(2.52 * 25 / float(round_s[:2]))
     planned = specplan(f"{DEVICE} --acceptance {file} --json").json
     assert planned["used"]["nodes"] == 15
+
+
+@pytest.mark.parametrize(
+    "method", ["eagle3", "medusa", "ngram", "layerskip --exit-layer 8", "chain --draft llama-3.2-1b"]
+)
+def test_a_method_that_runs_is_judged_by_the_costs_that_plan_gives_it(specplan, method):
+    log = Path(__file__).parent / "data" / "dialects" / "vllm-v1.log"
+    device = f"--gpu h100 --model llama-3-8b --method {method} --acceptance {log} --json"
+    found, planned = specplan(f"advise {device}").json, specplan(f"plan {device} --k 3").json
+    assert found["speedup"] == pytest.approx(planned["given"]["speedup"])
+    assert not any("counted as free" in note for note in found["notes"])
+
+
+def test_a_method_beside_measured_times_is_refused(refused):
+    times = "--k 5 --accept-length 2.8 --measured-tpot 25ms --round 30ms"
+    assert "--method needs a device" in refused(f"advise {times} --method eagle3")
+
+
+def test_a_layer_has_one_rate(refused):
+    asked = "plan --gpu a100 --model llama-3-8b --method layerskip --exit-layer 4:0.5,4:0.6"
+    assert "two rates" in refused(asked)

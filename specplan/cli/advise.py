@@ -6,10 +6,10 @@ from typing import Any
 
 from .. import units
 from ..errors import InputError
-from . import chances, options, pricing, scenes, values
+from . import chances, methods, options, pricing, scenes, values
 from .app import Command, new_app
 from .finish import finish
-from .options import Acceptance, Device, Draft, Output, Running, Shape, Target, Verify, command
+from .options import Acceptance, Device, Draft, Methods, Output, Running, Shape, Target, Verify, command
 
 app = new_app()
 
@@ -21,6 +21,7 @@ def advise(
     target: Target,
     running: Running,
     draft: Draft,
+    how: Methods,
     acceptance: Acceptance,
     shape: Shape,
     verify: Verify,
@@ -31,6 +32,7 @@ def advise(
     \b
     specplan advise --k 5 --accept-length 2.8 --measured-tpot 25ms --measured-spec-tpot 14ms
     specplan advise --gpu h100 --model llama-3-70b --tp 4 --draft llama-3.2-1b --k 5 --acceptance metrics.txt
+    specplan advise --gpu h100 --model llama-3-8b --method eagle3 --acceptance vllm.log
 
     What runs now is --k K or --from FILE, else the length that the acceptance was measured with. Times come from a
     device, a model and a draft, or are measured: plain decoding, and the round or the time per token in use.
@@ -49,9 +51,14 @@ def advise(
     place.inputs["acceptance"] = chances.described(acceptance, shape)
     tie = 0.01 if shape.tie is None else values.tie(shape.tie)
     likely = chances.as_deep_as(place, used, likely)
-    costs = _measured(place, running, used, likely) or _planned(place, running, draft, verify, shape, used)
+    wanted = methods.asked(how, shape, None, None)
+    costs = _measured(place, running, used, likely) or _planned(
+        place, running, draft, verify, shape, used, drafted=not wanted.names
+    )
     limits = pricing.limits(shape, costs, None if place.hardware is None else scenes.crossover_width(place))
     limits = _within(limits, costs)
+    if wanted.names:
+        costs, limits = methods.at_work(place, costs, limits, draft, wanted, likely)
     if likely is not None:
         limits = chances.chains_only_if_needed(place, likely, limits)
         chances.warn_of_conditions(place, likely)
@@ -137,7 +144,9 @@ def _measured(place: Any, running: options.Running, used: Any, likely: Any) -> A
     return costs_from_measured(used, plain_s=plain_s, round_s=round_s, batch=place.load.batch)
 
 
-def _planned(place: Any, running: options.Running, draft: Draft, verify: Verify, shape: Shape, used: Any) -> Any:
+def _planned(
+    place: Any, running: options.Running, draft: Draft, verify: Verify, shape: Shape, used: Any, *, drafted: bool
+) -> Any:
     """Costs of a device, a model and a draft, or of a measured curve; up to the tree in use at least."""
     from ..plan import useful_limit
 
@@ -152,7 +161,7 @@ def _planned(place: Any, running: options.Running, draft: Draft, verify: Verify,
     most = None if shape.budget is None else values.positive("--budget", shape.budget)
     if verify.verify_curve is None:
         most = max(most or useful_limit(scenes.crossover_width(place) or math.inf, None), used.nodes)
-    return pricing.costs(place, draft, verify, most=most)
+    return pricing.costs(place, draft, verify, most=most, drafted=drafted)
 
 
 def _chains_if_needed(likely: Any, limits: Any) -> Any:

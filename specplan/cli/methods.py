@@ -119,6 +119,8 @@ def _exits(text: str | None) -> tuple[int | None, dict[int, Any]]:
     exits = {}
     for part in text.split(","):
         layer, _, rate = part.partition(":")
+        if values.positive("--exit-layer", layer) in exits:
+            raise InputError(f"--exit-layer {layer} has two rates", hint="one rate for each layer")
         exits[values.positive("--exit-layer", layer)] = Chain.constant(values.share("--exit-layer", rate))
     return None, exits
 
@@ -401,6 +403,27 @@ def only_one(asked: Asked) -> str | None:
             f"a plan is for one method, not for {len(asked.names)}", hint="specplan compare puts methods side by side"
         )
     return asked.names[0] if asked.names else "chain" if asked.stop is not None else None
+
+
+def at_work(
+    place: scenes.Scene, costs: Any, limits: Any, draft: options.Draft, asked: Asked, acceptance: Any
+) -> tuple[Any, Any]:
+    """Costs and limits of the method that runs now; what it assumes is noted in `place`."""
+    from ..compare import method_costs, method_limits
+    from ..methods import Missing
+
+    name = only_one(asked)
+    assert name is not None
+    if place.hardware is None:
+        raise InputError("--method needs a device: measured times have the draft's in them", hint="leave --method out")
+    try:
+        method = Builder.at(place, costs, draft, asked, acceptance).build(name)
+    except Missing as lack:
+        raise InputError(f"--method {name}: {lack.message}", hint=lack.hint) from None
+    place.assumptions.extend(method.assumptions)
+    place.warnings.extend(warnings_of(method, acceptance))
+    place.inputs.update(method=name, draft=method.draft.name, exit_layer=method.exit_layer)
+    return method_costs(costs, method), method_limits(limits, method)
 
 
 def exits_or(asked: Asked, acceptance: Any) -> Any:
