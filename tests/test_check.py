@@ -790,7 +790,16 @@ def test_any_settings_are_judged_or_refused_cleanly(given_settings):
 
 def test_the_command_judges_and_says_the_shape(specplan):
     flags = "--speculative-num-steps 3 --speculative-eagle-topk 1 --speculative-num-draft-tokens 4"
-    ran = specplan(["export", "--to", "sglang", "--json", "--check", f"{CHAIN}{flags} --max-running-requests 64"])
+    ran = specplan(
+        [
+            "export",
+            "--to",
+            "sglang",
+            "--json",
+            "--check",
+            f"{CHAIN}{flags} --max-running-requests 64 --speculative-draft-model-path x",
+        ]
+    )
     assert ran.code == 0, ran.err
     assert (ran.json["accepted"], ran.json["silent"], ran.json["problems"]) == (True, False, [])
     assert ran.json["shape"] == {"steps": 3, "topk": 1, "nodes": 3}
@@ -887,3 +896,10 @@ def test_calls_assignments_and_dotted_flags_are_settings(text, found):
 def test_choices_do_nothing_in_eagle_2_and_3():
     found = judged("EaModel(total_token=60, depth=7, top_k=10, choices=[[0]])", "eagle")
     assert (found.accepted, found.silent) == (False, True)
+
+
+def test_a_draft_that_is_not_named_is_noted():
+    flags = "--speculative-algorithm {} --speculative-num-steps 3 --speculative-eagle-topk 1"
+    for algorithm, noted in (("EAGLE3", True), ("STANDALONE", True), ("NEXTN", False)):
+        found = judged(flags.format(algorithm))
+        assert any(problem.setting == "speculative_draft_model_path" for problem in found.problems) is noted

@@ -775,3 +775,15 @@ def test_exporting_to_one_stack_loads_no_other_and_no_search():
     )
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert ran.stdout.splitlines()[-1] == "[]"
+
+
+def test_a_version_that_was_not_read_is_said_to_be_taken_as_the_newest(specplan):
+    later, known = (specplan(f"export --k 3 --to vllm@{version} --json").json for version in ("99.1", "0.32"))
+    assert later["settings"] == known["settings"]
+    assert any("read up to 0.33.0: 99.1" in note for note in later["notes"])
+    assert not any("read up to" in note for note in known["notes"])
+
+
+def test_a_schedule_that_begins_without_speculation_is_not_sent_to_lower(refused):
+    said = refused("export --schedule 1-4:0,5-8:3 --to trtllm --method eagle3", 3)
+    assert "begin the schedule with a length" in said

@@ -18,6 +18,7 @@ from .settings_text import around
 
 STEPS, TOPK, TOKENS = "speculative_num_steps", "speculative_eagle_topk", "speculative_num_draft_tokens"
 ADAPTIVE = "speculative_adaptive_config"
+DRAFT = "speculative_draft_model_path"
 ALGORITHMS = ("EAGLE", "EAGLE3", "NEXTN", "STANDALONE", "NGRAM", "DFLASH", "DSPARK", "UNO")
 TREES = ("EAGLE", "EAGLE3", "NEXTN", "STANDALONE")
 # Backends that draft a tree whose pages hold more than one token.
@@ -117,6 +118,8 @@ def _tree(given: Mapping[str, Any], algorithm: str) -> list[Problem]:
         return [Problem("refused", TOPK, "steps without topk: TypeError, None is compared with a number")]
     steps, topk, tokens = (whole(given, name) for name in (STEPS, TOPK, TOKENS))
     problems = _branches(given, topk)
+    if algorithm in ("EAGLE3", "STANDALONE") and not {DRAFT, "speculative_draft_model"} & given.keys():
+        problems.append(Problem("note", DRAFT, f"is not set: {algorithm} drafts with a checkpoint of its own"))
     if topk == 1 and steps is not None and tokens is not None and tokens != steps + 1:
         text = f"{tokens} becomes {steps + 1}: with topk 1 it is forced to the steps and the root"
         problems.append(Problem("silent", TOKENS, text))

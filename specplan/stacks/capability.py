@@ -251,6 +251,18 @@ def number(version: str) -> tuple[int, ...]:
     return tuple(int(part) for part in match[1].split("."))
 
 
+def is_later(version: str, read: str) -> bool:
+    """Whether a version comes after the newest that was read; commits do not compare.
+
+    >>> is_later("0.34", "0.33.0"), is_later("0.33.1", "0.33.0"), is_later("0.33", "0.33.0"), is_later("x", "0.33.0")
+    (True, True, False, False)
+    """
+    try:
+        return number(version) > number(read)
+    except InputError:
+        return False
+
+
 def _within(version: str, capability: Capability) -> bool:
     at = number(version)
     first = () if capability.since is None else number(capability.since)

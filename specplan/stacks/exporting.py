@@ -8,7 +8,7 @@ from dataclasses import replace
 from ..errors import DoesNotFit, InputError
 from ..plan import Dynamic
 from ..tree import TokenTree
-from .capability import Capability, Export, Scheduled, Stack, Wanted
+from .capability import Capability, Export, Scheduled, Stack, Wanted, is_later
 from .limits import require_within
 
 # Ways of drafting with a draft model; a stack that takes one takes its chains, whatever tree the method grows.
@@ -26,7 +26,11 @@ def export_to(stack: Stack, capability: Capability, version: str, wanted: Wanted
     fitted = fitting(stack, capability, version, wanted)
     if not fitted.longest:
         return Export({}, command=stack.serve(fitted.model), notes=("plain decoding: no speculative setting",))
-    return stack.export(fitted, capability, version)
+    found = stack.export(fitted, capability, version)
+    if is_later(version, stack.read):
+        note = f"{stack.name} was read up to {stack.read}: {version} is taken to be the same"
+        return replace(found, notes=(*found.notes, note))
+    return found
 
 
 def fitting(stack: Stack, capability: Capability, version: str, wanted: Wanted) -> Wanted:

@@ -150,7 +150,7 @@ def draft_len_schedule(wanted: Wanted) -> dict[int, int]:
         raise DoesNotFit(
             f"trtllm: the smallest batches draft {ranges[0].k} tokens, later ones {wanted.longest}; "
             "the first length has to be max_draft_len, the largest",
-            hint="--lower cuts the later lengths to the first",
+            hint="--lower cuts the later lengths to the first" if ranges[0].k else "begin the schedule with a length",
         )
     return {entry.last: entry.k for entry in ranges}
 
