@@ -76,8 +76,12 @@ def parse_json(text: str, *, where: str) -> Any:
 
     try:
         return json.loads(text, parse_constant=refuse, object_pairs_hook=unique)
-    except (ValueError, RecursionError) as error:
+    except json.JSONDecodeError as error:
         raise InputError(f"{where}: not JSON: {str(error)[:100]}", hint="check the file") from None
+    except RecursionError:
+        raise InputError(f"{where}: not JSON: nested too deeply", hint="is it the right file?") from None
+    except ValueError:
+        raise InputError(f"{where}: not JSON: a number has thousands of digits", hint="is it the right file?") from None
 
 
 def parse_yaml(text: str, *, where: str) -> Any:

@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from specplan.errors import InputError, SpecplanError
+from specplan.files import parse_json
 from specplan.stacks.detect import line_readers, read_any
 from specplan.stacks.reading import Series
 from specplan.tree import TokenTree
@@ -276,3 +277,11 @@ def test_blocks_of_a_long_log_cut_no_line_and_keep_the_numbers(tmp_path):
     file.write_bytes(b"INFO\n" * 20_000 + b"x" * 3_000_000)
     with pytest.raises(InputError, match=r"long\.log:20001: .*line of a megabyte"):
         detect.read_acceptance(str(file))
+
+
+@pytest.mark.parametrize(
+    ("text", "said"), [("[" * 100_000, "nested too deeply"), ("[[" + "9" * 5000 + "]]", "thousands of digits")]
+)
+def test_json_that_python_cannot_hold_is_refused_in_plain_words(text, said):
+    with pytest.raises(InputError, match=said):
+        parse_json(text, where="tree.json")
