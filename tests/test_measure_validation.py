@@ -17,6 +17,7 @@ from specplan.acceptance import Positional
 from specplan.measure.outcome import Term, explanation, identity_of, terms_of
 from specplan.measure.tree_decode import Decoded, Round
 from specplan.measure.validation import Alone, Validated
+from specplan.render.measured_decode import NAMES
 from specplan.render.schemas import json_schema
 from specplan.tree import TokenTree
 
@@ -71,6 +72,24 @@ def test_a_plan_is_validated_on_other_prompts(specplan, files, tmp_path):
     assert terms["tokens_per_s"]["measured"] == pytest.approx(tau["measured"] / terms["round_s"]["measured"])
     said = specplan(arguments(files))
     assert "6 of 6 texts equal plain decoding token for token." in said.out
+
+
+def test_a_picture_shows_the_terms_that_something_predicts(specplan, files, tmp_path):
+    pytest.importorskip("matplotlib")
+    ran = specplan(arguments(files, f"--json --plot {tmp_path / 'decode.svg'}"))
+    assert ran.code == 0, ran.err
+    drawn = (tmp_path / "decode.svg").read_text()
+    errors = {name: term["error"] for name, term in ran.json["terms"].items()}
+    assert errors["tau"] is None
+    assert {name: f"{NAMES[name]}</text>" in drawn for name in errors} == {
+        name: error is not None for name, error in errors.items()
+    }
+    assert f"{errors['verify_s']:+.1%}" in drawn
+
+
+def test_a_picture_that_cannot_be_written_is_refused_before_anything_runs(refused, files):
+    pytest.importorskip("matplotlib")
+    assert "--plot" in refused(arguments(files, "--plot picture.gif"))
 
 
 @pytest.mark.parametrize("draft", ["early-exit:3", "skip:1", "ngram"])

@@ -8,14 +8,14 @@ import typer
 from .. import units
 from ..errors import InputError
 from . import values
-from .finish import finish
+from .finish import check_plot, finish
 from .measure_models import Room, enough_memory, room
-from .options import Decoding, Output, Validation, command
+from .options import Decoding, Output, Plot, Validation, command
 from .progress import METER
 
 
 @command
-def decode(decoding: Decoding, validation: Validation, output: Output) -> None:
+def decode(decoding: Decoding, validation: Validation, output: Output, plot: Plot) -> None:
     """Decode for real with a planned tree, plainly beside it, and show predicted against measured.
 
     \b
@@ -27,6 +27,7 @@ def decode(decoding: Decoding, validation: Validation, output: Output) -> None:
     """
     from ..measure import need
 
+    check_plot(plot)
     need("torch")
     import torch
 
@@ -47,8 +48,15 @@ def decode(decoding: Decoding, validation: Validation, output: Output) -> None:
         if acceptance is not None:
             _refuse_other_rule(acceptance, given)
         with enough_memory(given.place.name):
-            answer, passed = _run(given, decoding, tree, acceptance, profile, tolerance)
-    finish(answer, output)
+            answer, terms, passed = _run(given, decoding, tree, acceptance, profile, tolerance)
+
+    def sheet() -> Any:
+        from ..render.figures.sheets import terms_sheet
+        from ..render.measured_decode import NAMES
+
+        return terms_sheet(answer, terms, NAMES, tolerance=tolerance)
+
+    finish(answer, output, plot=plot, sheet=sheet)
     if not passed:
         raise typer.Exit(1)
 
@@ -102,7 +110,8 @@ def _refuse_other_rule(acceptance: Any, given: Room) -> None:
 
 def _run(
     given: Room, decoding: Decoding, tree: Any, acceptance: Any, profile: Any, tolerance: float | None
-) -> tuple[Any, bool]:
+) -> tuple[Any, Any, bool]:
+    """The answer, its terms, and whether it passed."""
     import torch
 
     from ..measure.outcome import explanation, identity_of, terms_of
@@ -163,4 +172,4 @@ def _run(
         inputs={"model": decoding.model, "draft": decoding.draft, "prompts_file": decoding.prompts, **given.inputs},
         device=given.place.name,
     )
-    return answer, within and (identity is None or identity.lossless)
+    return answer, terms, within and (identity is None or identity.lossless)

@@ -63,12 +63,16 @@ def _roofline_panel(path: Mapping[str, Sequence[Roofline]], chosen: int) -> Pane
 def terms_sheet(
     answer: Answer, terms: Mapping[str, Any], names: Mapping[str, str], *, tolerance: float | None
 ) -> Sheet:
-    """Predicted over measured of the largest error of each term.
+    """Predicted over measured of each term; those that nothing predicts are left out.
 
-    terms   by name, with `predicted` and `measured`
+    terms   by name, with `predicted` and `measured`, and `low` and `high` of the measurement where they are known
     names   in words
     """
-    rows = [Compared(names[name], term.predicted, term.measured) for name, term in terms.items() if term.measured]
+    rows = [
+        Compared(names[name], term.predicted, term.measured, getattr(term, "low", None), getattr(term, "high", None))
+        for name, term in terms.items()
+        if term.measured and term.predicted is not None
+    ]
     draw = partial(draw_ratios, rows=rows, tolerance=tolerance)
     return Sheet(answer.verdict, [Panel(draw, inches=measured_inches(len(rows)))])
 
