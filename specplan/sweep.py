@@ -54,7 +54,7 @@ SINGLY = 32
 BLOCK = 1 << 16
 """Rates in a table of loads, depths and nodes: it stays in the processor's cache."""
 
-ALONE = "the model alone does not fit the device"
+ALONE = "the model with its caches does not fit the device"
 TOGETHER = "target, draft and caches do not fit the device together"
 
 AHEAD = 64
