@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from .acceptance import Acceptance, tau_interval
 from .compare import method_acceptance, method_costs, method_limits, search_of
 from .errors import DoesNotFit
+from .in_stack import Runnable, search_in
 from .memory import Memory
 from .methods import Method, Missing
 from .optimize import best_trees
@@ -41,12 +42,22 @@ class Priced:
     """A method at one batch size.
 
     memory_of   memory needed with that many nodes, where a device and a model are known
+    runnable    what a stack runs, where shapes are for one
     """
 
     method: Method
     costs: Costs
     limits: Limits
     memory_of: Callable[[int], Memory] | None = None
+    runnable: Runnable | None = None
+
+    @property
+    def search(self) -> Callable[[Acceptance, Limits, Costs | None], Best] | None:
+        """The search of a family of shapes; None where any tree within the limits will do."""
+        at = self.runnable
+        if at is not None and (self.limits.children != 1 or at.min_depth > 1):
+            return search_in(at)
+        return search_of(self.method) if self.method.family == "uniform" else None
 
     @cached_property
     def fits(self) -> bool:
@@ -71,17 +82,21 @@ class Cell:
 
 
 def price_at(
-    costs: Costs, limits: Limits, method: Method, memory_of: Callable[[Costs], Callable[[int], Memory] | None]
+    costs: Costs,
+    limits: Limits,
+    method: Method,
+    memory_of: Callable[[Costs], Callable[[int], Memory] | None],
+    runnable: Runnable | None = None,
 ) -> Priced:
-    """The method's own costs and limits within those of the target."""
-    priced = method_costs(costs, method)
-    return Priced(method, priced, method_limits(limits, method), memory_of(priced))
+    """The method's own costs and limits within those of the target, and of a stack where shapes are for one."""
+    priced, within = method_costs(costs, method), method_limits(limits, method)
+    return Priced(method, priced, runnable.within(within) if runnable else within, memory_of(priced), runnable)
 
 
 def cell(priced: Priced, acceptance: Acceptance, *, tie: float) -> Cell | None:
     """The smallest shape within `tie` of the best; None where the target does not fit.
 
-    Uniform trees are searched as `plan` does.
+    Uniform trees, and trees of a stack, are searched as `plan` does.
 
     >>> from specplan.acceptance import Independent
     >>> from specplan.drafters import timed_draft
@@ -94,8 +109,8 @@ def cell(priced: Priced, acceptance: Acceptance, *, tie: float) -> Cell | None:
     if not priced.fits:
         return None
     known = method_acceptance(acceptance, priced.method)
-    if priced.method.family == "uniform":
-        return _searched(priced, known, tie)
+    if priced.search is not None:
+        return _searched(priced, known, priced.search, tie)
     costs, limits = priced.costs, priced.limits
     # One stock serves all batch sizes, whose limits differ.
     stock = _stock(known, max(DEFAULT_NODES, limits.nodes), limits.depth, limits.children)
@@ -117,8 +132,9 @@ def _affordable(tree: TokenTree, priced: Priced) -> TokenTree:
     return tree if spent is None or spent.fits else TokenTree.empty()
 
 
-def _searched(priced: Priced, acceptance: Acceptance, tie: float) -> Cell | None:
-    search = search_of(priced.method)
+def _searched(
+    priced: Priced, acceptance: Acceptance, search: Callable[[Acceptance, Limits, Costs | None], Best], tie: float
+) -> Cell | None:
     try:
         choice = choose(acceptance, priced.costs, priced.limits, tie=tie, memory_of=priced.memory_of, search=search)
     except Missing:

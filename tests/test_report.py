@@ -170,6 +170,12 @@ def test_without_an_acceptance_none_is_called_given(folder):
     assert "No verdict" in found.html
 
 
+def test_without_an_acceptance_no_batch_has_a_best_method(specplan, folder):
+    ran = specplan(f"report {UNKNOWN} --method chain --out {folder / 'none.html'}")
+    assert ran.out.startswith("No verdict")
+    assert "best method" not in ran.out
+
+
 def test_a_method_without_an_acceptance_says_so_where_others_have_one(folder):
     words = f"{UNKNOWN} --method eagle3 --method medusa --acceptance-of eagle3=0.75 --batch 1"
     found = write(words, folder / "own.html")
@@ -224,6 +230,37 @@ def test_a_report_of_a_plan_for_a_stack_keeps_the_times_of_its_engine(specplan, 
     assert found.document["inputs"]["engine"] == "vllm"
     specplan(f"plan {ASKED} --stack vllm --engine sglang --budget 8 --out {path}")
     assert write([str(path)], folder / "served.html").document["inputs"]["engine"] == "sglang"
+
+
+def test_a_plan_for_a_stack_becomes_a_report_of_shapes_that_it_runs(specplan, folder):
+    path = folder / "stack.json"
+    ran = specplan(f"plan {ASKED} --method eagle3 --stack vllm --batch 1..2 --out {path}")
+    found = write([str(path)], folder / "stack.html")
+    assert ran.out.splitlines()[0].partition("; ")[0] in found.html
+    cells = [at for line in found.document["cells"]["eagle3"] for at in line]
+    assert {at["nodes"] == at["depth"] for at in cells} == {True}
+    assert any(at["nodes"] > 1 for at in cells)
+    assert found.document["inputs"]["stack"].startswith("vllm")
+    assert "every shape is one that vllm" in found.html
+
+
+def test_a_draft_alone_is_reported_in_a_stack_that_calls_it_otherwise(specplan, folder):
+    path = folder / "alone.json"
+    specplan(f"plan {ASKED} --stack vllm --batch 1..2 --out {path}")
+    found = write([str(path)], folder / "alone.html")
+    assert found.document["lead"] == "tree"
+    assert {at["nodes"] == at["depth"] for line in found.document["cells"]["tree"] for at in line} == {True}
+
+
+def test_settings_of_a_stack_that_grows_trees_are_those_of_plan(specplan, folder):
+    words = f"{UNKNOWN} --p 0.7 --method eagle3 --budget 24 --stack sglang"
+    found = write(f"{words} --batch 4,8", folder / "grown.html")
+    at = [round(stop["p"], 1) for stop in found.document["acceptances"]].index(0.7)
+    for i, batch in enumerate((4, 8)):
+        planned = specplan(f"plan {words} --batch {batch} --json").json["recommended"]
+        cell = found.document["cells"]["eagle3"][i][at]
+        assert cell["nodes"] == planned["nodes"]
+        assert cell["speedup"] == pytest.approx(planned["speedup"])
 
 
 def test_a_compare_s_document_becomes_a_report_of_the_same_methods(specplan, folder):

@@ -8,7 +8,7 @@ import typer
 
 from .. import units
 from ..errors import InputError, did_you_mean
-from . import options, scenes, values
+from . import options, scenes, stack, values
 from .app import Command, new_app
 from .finish import finish
 from .options import (
@@ -22,16 +22,17 @@ from .options import (
     Report,
     Said,
     Shape,
+    Stack,
     Target,
     Verify,
     command,
 )
-from .side_by_side import Given, SideBySide, side_by_side
+from .side_by_side import DRAFT_MODEL, Given, SideBySide, side_by_side
 
 app = new_app()
 
 # Methods that a report shows where none is asked for: sequoia and specinfer draft what `tree` does, in other ways.
-SHOWN = ("tree", "chain", "medusa", "eagle", "eagle3", "mtp", "layerskip", "ngram")
+SHOWN = (DRAFT_MODEL, "chain", "medusa", "eagle", "eagle3", "mtp", "layerskip", "ngram")
 BATCHES = (1, 2, 4, 8, 16, 32, 64, 128)
 MOST_BATCHES = 16
 TENTHS = tuple(round(0.1 * i, 1) for i in range(1, 10))
@@ -50,6 +51,7 @@ def report(
     acceptance: Acceptance,
     shape: Shape,
     verify: Verify,
+    serving: Stack,
     to: Report,
     output: Said,
     document: Annotated[
@@ -64,23 +66,31 @@ def report(
     specplan report plan.json --out report.html
     specplan report --gpu a100 --model llama-3-8b --draft llama-3.2-1b --p 0.6 --batch 1..64 --out report.html
 
-    PLAN asks what its command asked, again; or give the options of plan or compare.
+    PLAN asks what its command asked, again; or give the options of plan or compare. With --stack every shape is one
+    that the stack runs.
     """
     from ..render.report.page import Library
 
     path = _html(to.out)
     if document is not None:
-        _refuse_both(document, (device, target, base, how, of, draft, acceptance, shape, verify))
+        _refuse_both(document, (device, target, base, how, of, draft, acceptance, shape, verify, serving))
         _again(document, path, led.lead, output)
         return
     with Library() as library:
         batches = _batches(target, verify)
-        place = scenes.scene(device, target)
-        found = side_by_side(place, Given(target, base, how, of, draft, acceptance, shape, verify), default=SHOWN)
+        aim = stack.aimed(serving)
+        place = scenes.scene(device, target, serves=stack.names_of(aim))
+        asked = Given(target, base, how, of, draft, acceptance, shape, verify)
+        # In a stack the other methods say how it drafts with a model.
+        shown = SHOWN if aim is None or led.lead == DRAFT_MODEL else SHOWN[1:]
+        found = side_by_side(place, asked, default=shown, aim=aim)
         lead = _lead(led.lead, found.rows)
         survey = _survey(place, found, batches, lead)
         scenes.refuse_if_strict(place, output)
         place.inputs.update(batch=batches, command=output.command)
+        if aim is not None:
+            place.inputs["stack"] = aim.name
+            place.assumptions.append((f"every shape is one that {aim.name} runs", "--stack"))
         answer = _write(path, place, found, survey, lead, library)
     pays = any(row.plan is not None and row.plan.verdict.speculate for row in found.rows.values())
     finish(answer, output, failed=not pays)
@@ -151,7 +161,7 @@ def _survey(place: scenes.Scene, found: SideBySide, batches: list[int], lead: st
     for name, row in rows.items():
         cells[name] = grid(partial(found.price, name), order, chances[name], tie=found.tie)
         if given is not None and row.plan.best is not None:
-            planned = Cell(row.plan.recommended or row.plan.plain, curve_of(row.plan.best))
+            planned = Cell(row.plan.recommended or row.plan.plain, curve_of(row.plan.legal or row.plan.best))
             cells[name][order.index(batches[0])][given] = planned
     shown = lead or next(iter(rows), None)
     return Survey(
@@ -253,10 +263,7 @@ def _command_of(document: str) -> tuple[list[str], str | None]:
     lead = None
     if schema == "specplan.plan/1":
         drafts = isinstance(inputs, dict) and inputs.get("draft") is not None
-        lead = inputs.get("method") or ("tree" if drafts else None) if isinstance(inputs, dict) else None
-    engine = inputs.get("engine") if isinstance(inputs, dict) else None
-    if isinstance(engine, str) and any(word.partition("=")[0] == "--stack" for word in words):
-        words += ["--engine", engine] * ("--engine" not in {word.partition("=")[0] for word in words})
+        lead = inputs.get("method") or (DRAFT_MODEL if drafts else None) if isinstance(inputs, dict) else None
     # A shape that the plan evaluated beside the best one; a report shows the best one.
     measured_at = any(word.startswith(("--accept-length", "--accept-rate", "--drafted-per-round")) for word in words)
     return _without(words, PLANS_ALONE | {"--from": True} | ({} if measured_at else {"--k": True})), lead
@@ -265,7 +272,7 @@ def _command_of(document: str) -> tuple[list[str], str | None]:
 # Options of `plan` that ask for more than a report holds.
 PLANS_ALONE = {
     option.names[0]: option.kind is not bool
-    for group in (options.Goal, options.More, options.Stack)
+    for group in (options.Goal, options.More)
     for name, option in group.declared().items()
     if name not in Compared.declared()
 }

@@ -11,6 +11,9 @@ from .. import units
 from ..errors import InputError
 from . import chances, methods, options, pricing, scenes, values
 
+DRAFT_MODEL = "tree"
+"""A draft model without --method: what `plan` plans from --draft alone."""
+
 
 @dataclass(frozen=True)
 class Given:
@@ -84,12 +87,16 @@ def side_by_side(place: scenes.Scene, asked: Given, *, default: tuple[str, ...],
         tie=tie,
     )
     builder = methods.Builder.at(place, costs, asked.draft, wanted, common, alone=len(names) == 1)
+
+    def runnable_of(name: str) -> Any:
+        return None if aim is None else aim.runnable(None if name == DRAFT_MODEL else name)
+
     place.inputs["draft"] = [given.name for given in builder.drafts]
 
     def planned(name: str) -> Any:
-        if aim is not None and name not in aim.capability.methods:
+        if aim is not None and name not in (*aim.capability.methods, DRAFT_MODEL):
             raise Missing(f"{aim.name} does not draft by it")
-        runnable = None if aim is None else aim.runnable(name)
+        runnable = runnable_of(name)
         likely = own.get(name, common)
         plan_of = methods.planner(place, costs, limits, builder, tie, merged=name in own, runnable=runnable)
         method, plan = plan_of(name, likely)
@@ -102,7 +109,7 @@ def side_by_side(place: scenes.Scene, asked: Given, *, default: tuple[str, ...],
     if wanted.exits and "layerskip" in rows and rows["layerskip"].method is not None:
         given["layerskip"] = wanted.exits[rows["layerskip"].method.exit_layer or 0]
     shared = [name for name in rows if rows[name].available and given[name] is common and common is not None]
-    price = _pricer(place, asked, wanted, common, given, rows)
+    price = _pricer(place, asked, wanted, common, given, rows, runnable_of)
     return SideBySide(rows, costs, given, common, shared, tie, wanted.heads, price)
 
 
@@ -114,7 +121,13 @@ def _target(place: scenes.Scene, asked: Given) -> tuple[Any, Any]:
 
 
 def _pricer(
-    place: scenes.Scene, asked: Given, wanted: methods.Asked, common: Any, given: dict[str, Any], rows: dict[str, Any]
+    place: scenes.Scene,
+    asked: Given,
+    wanted: methods.Asked,
+    common: Any,
+    given: dict[str, Any],
+    rows: dict[str, Any],
+    runnable_of: Callable[[str], Any],
 ) -> Callable[[str, int], Any]:
     """Prices methods at other batch sizes; what is noted there is not repeated here."""
     from functools import cache
@@ -133,7 +146,11 @@ def _pricer(
         scene, costs, limits, builder = at(batch)
         method = builder.build(name, exit_layer=rows[name].method.exit_layer)
         within = methods.siblings(limits, given[name])
-        return price_at(costs, within, method, lambda priced: pricing.memory_of(scene, priced) if timed else None)
+
+        def memory_of(priced: Any) -> Any:
+            return pricing.memory_of(scene, priced) if timed else None
+
+        return price_at(costs, within, method, memory_of, runnable_of(name))
 
     return price
 

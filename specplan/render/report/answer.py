@@ -41,7 +41,7 @@ def report_answer(
             "start": dict(zip(("batch", "acceptance"), survey.start)),
             "cells": {name: [[_keys(at) for at in line] for line in grid] for name, grid in survey.cells.items()},
         },
-        parts=[_best_by_batch(survey)] if survey.cells else [],
+        parts=[_best_by_batch(survey)] if survey.cells and survey.given is not None else [],
         why=list(reasons(survey.rows, best, shared)),
         assumptions=comparison_assumptions(place, {**survey.rows, **survey.missing}, given, shared),
         notes=place.notes,
@@ -65,7 +65,7 @@ def _keys(at: Cell | None) -> dict[str, Any] | None:
 
 
 def _best_by_batch(survey: Survey) -> Table:
-    """The best method at each batch, at the acceptance where the slider stands at first."""
+    """The best method at each batch, at the acceptance that was given."""
     acceptance = survey.start[1]
     rows = []
     for i, batch in enumerate(survey.batches):
