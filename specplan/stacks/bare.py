@@ -102,7 +102,7 @@ def possible(data: Any, values: list[float]) -> list[str]:
     """
     if isinstance(data, Mapping):
         return _possible_mapping(min(int(str(key)) for key in data), values)
-    if all(value.is_integer() for value in values) and (max(values) > 1 or len(values) == 1):
+    if all(float(value).is_integer() for value in values) and (max(values) > 1 or len(values) == 1):
         return _possible_counts(values)
     if min(values) < 0 or max(values) > 1:
         return ["histogram"] if max(values) > 1 else ["child-prob"]  # each refuses what it cannot be
