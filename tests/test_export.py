@@ -5,8 +5,10 @@ What a stack refuses and what it takes silently is stated beside the test that h
 
 from __future__ import annotations
 
+import ast
 import json
 import os
+import re
 import shlex
 import subprocess
 import sys
@@ -23,9 +25,9 @@ import specplan as sp
 from specplan.errors import DoesNotFit, InputError
 from specplan.plan import Costs, Dynamic
 from specplan.render.schemas import json_schema
-from specplan.stacks.capability import Scheduled
+from specplan.stacks.capability import Scheduled, Wanted
 from specplan.stacks.export import export
-from specplan.stacks.exporting import check_schedule
+from specplan.stacks.exporting import check_schedule, export_to
 from specplan.stacks.registry import stack_of, stacks
 from specplan.stacks.sources import parse_schedule, source_of
 from specplan.tree import TokenTree
@@ -787,3 +789,24 @@ def test_a_version_that_was_not_read_is_said_to_be_taken_as_the_newest(specplan)
 def test_a_schedule_that_begins_without_speculation_is_not_sent_to_lower(refused):
     said = refused("export --schedule 1-4:0,5-8:3 --to trtllm --method eagle3", 3)
     assert "begin the schedule with a length" in said
+
+
+@pytest.mark.parametrize("name", sorted(stacks()))
+def test_names_are_quoted_in_every_command_that_is_pasted(name):
+    """A plan from elsewhere names models too: what a name holds is never run."""
+    stack, record, version = stack_of(name)
+    if record.family == "none":
+        return
+    hostile, survival = "a b;$(touch x)'\"", (0.8, 0.6, 0.4)
+    for method in record.methods:
+        wanted = Wanted(
+            TokenTree.chain(3), method=method, draft=hostile, model=hostile, exit_layer=4, survival=survival, heads=5
+        )
+        command = export_to(stack, record, version, wanted).command
+        if "touch" not in command:
+            continue
+        if re.match(r"[\w.]+\(", command):  # a Python call
+            ast.parse(command)
+            assert repr(hostile) in command
+        else:
+            assert hostile in shlex.split(command)

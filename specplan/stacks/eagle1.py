@@ -10,6 +10,7 @@ from . import buffers, medusa
 from ._paths_check import Outcomes, path_problems, shape_of
 from .capability import Capability, Export, Problem, Stack, Wanted
 from .path_list import paths_export
+from .writing import named
 
 
 def export(wanted: Wanted, capability: Capability, version: str) -> Export:
@@ -17,8 +18,8 @@ def export(wanted: Wanted, capability: Capability, version: str) -> Export:
     given = paths_export(
         wanted.tree,
         "tree_choices",
-        command=f"python -m eagle.evaluation.gen_ea_answer_vicuna --ea-model-path {wanted.draft or 'DRAFT'} "
-        f"--base-model-path {wanted.model or 'MODEL'}",
+        command=f"python -m eagle.evaluation.gen_ea_answer_vicuna --ea-model-path {named(wanted.draft, 'DRAFT')} "
+        f"--base-model-path {named(wanted.model, 'MODEL')}",
         buffers=buffers.eagle1(wanted.tree),
         notes=(
             "put choices.py in the place of eagle/model/choices.py: the draft head reads its tree from nowhere else",

@@ -10,6 +10,7 @@ from ._paths_check import Outcomes, path_problems, shape_of
 from .capability import Capability, Export, Problem, Stack, Wanted
 from .path_list import paths_export
 from .settings_text import around
+from .writing import named
 
 
 def export(wanted: Wanted, capability: Capability, version: str) -> Export:
@@ -17,8 +18,8 @@ def export(wanted: Wanted, capability: Capability, version: str) -> Export:
     return paths_export(
         wanted.tree,
         "hydra_choices",
-        command=f"python llm_judge/gen_model_answer_hydra.py --model-path {wanted.draft or 'HEADS'} "
-        f'--base-model-id {wanted.model or "MODEL"} --model-id hydra --hydra-choices "$(cat hydra_choices.json)"',
+        command=f"python llm_judge/gen_model_answer_hydra.py --model-path {named(wanted.draft, 'HEADS')} "
+        f'--base-model-id {named(wanted.model, "MODEL")} --model-id hydra --hydra-choices "$(cat hydra_choices.json)"',
         buffers=buffers.hydra(wanted.tree),
         notes=medusa.need_of_heads(wanted),
     )

@@ -16,6 +16,7 @@ from .capability import Capability, Export, Problem, Stack, Wanted
 from .path_list import paths_export
 from .reading import Asked, Reading
 from .settings_text import around
+from .writing import named
 
 _MEANING = (
     "accuracy of each head by rank, over all positions; heads are taken as independent of each other: the rate of a "
@@ -90,7 +91,7 @@ def export(wanted: Wanted, capability: Capability, version: str) -> Export:
     return paths_export(
         wanted.tree,
         "medusa_choices",
-        command=f"python llm_judge/gen_model_answer_medusa.py --model-path {wanted.draft or 'HEADS'} "
+        command=f"python llm_judge/gen_model_answer_medusa.py --model-path {named(wanted.draft, 'HEADS')} "
         '--model-id medusa --medusa-choices "$(cat medusa_choices.json)"',
         buffers=buffers.medusa(wanted.tree),
         notes=need_of_heads(wanted),

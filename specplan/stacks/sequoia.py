@@ -13,6 +13,7 @@ from ._growmap_check import growmap_problems
 from .capability import Capability, Export, Problem, Stack, Wanted
 from .growmap import growmap
 from .reading import Asked, Reading
+from .writing import named
 
 # Entries that add up to 1 within this hold the mass of "no child accepted" as their last: the writer that keeps it
 # and the one that does not differ in nothing else.
@@ -57,8 +58,9 @@ def export(wanted: Wanted, capability: Capability, version: str) -> Export:
     return Export(
         {"growmap": "growmap.pt", "M": wanted.tree.width + LONGEST},
         {"growmap.pt": torch_file_of(wanted.tree)},
-        command=f"python tests/testbed.py --model {wanted.draft or 'DRAFT'} --target {wanted.model or 'MODEL'} "
-        f"--T 0.6 --P 1.0 --start 0 --end 200 --M {wanted.tree.width + LONGEST} --growmap growmap.pt --dataset cnn",
+        command=f"python tests/testbed.py --model {named(wanted.draft, 'DRAFT')} "
+        f"--target {named(wanted.model, 'MODEL')} --T 0.6 --P 1.0 --start 0 --end 200 "
+        f"--M {wanted.tree.width + LONGEST} --growmap growmap.pt --dataset cnn",
         buffers=growmap(wanted.tree),
         notes=(f"--M is at least {wanted.tree.width} (the tree with its root) + the longest sequence, {LONGEST} here",),
     )

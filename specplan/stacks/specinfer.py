@@ -7,6 +7,7 @@ from typing import Any
 
 from ..tree import TokenTree
 from .capability import Capability, Export, Problem, Stack, Wanted
+from .writing import named
 
 # Levels of a draft, the third of which branches: BeamSearchBatchConfig's beam depth and width.
 DEPTH, WIDEST = 8, 3
@@ -17,7 +18,7 @@ def export(wanted: Wanted, capability: Capability, version: str) -> Export:
     degree = expansion_degree(wanted.tree)
     return Export(
         {"expansion_degree": degree},
-        command=f"spec_infer -llm-model {wanted.model or 'MODEL'} -ssm-model {wanted.draft or 'DRAFT'} "
+        command=f"spec_infer -llm-model {named(wanted.model, 'MODEL')} -ssm-model {named(wanted.draft, 'DRAFT')} "
         f"--expansion-degree {degree} -prompt PROMPTS.json",
         warnings=()
         if wanted.tree.depth == DEPTH
