@@ -810,3 +810,12 @@ def test_names_are_quoted_in_every_command_that_is_pasted(name):
             assert repr(hostile) in command
         else:
             assert hostile in shlex.split(command)
+
+
+@pytest.mark.parametrize("name", ["vllm", "sglang"])
+def test_names_are_quoted_in_the_commands_of_sweeps(specplan, name):
+    hostile = "c d;$(x)'"
+    line = ["export", "--k", "3", "--to", name, "--method", "eagle3", "--draft", hostile, "--model", hostile]
+    words = shlex.split(specplan([*line, "--sweep", "--json"]).json["command"])
+    inner = [shlex.split(word) for word in words if word.startswith("vllm ") and word != "vllm"]
+    assert all(hostile in found for found in inner or [words])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
@@ -13,6 +14,7 @@ from ..tree import TokenTree
 from .capability import Capability, Stack
 from .export import Exported, export
 from .sources import Source
+from .writing import named
 
 # Lengths tried beside the planned one; batches between two borders need no more than their ends.
 BESIDE = (-1, 0, 1)
@@ -71,9 +73,10 @@ def _vllm(
         served["schedule"] = {"speculative_config": dict(planned.settings)}
     benched = {f"batch{batch}": {"max_concurrency": batch, "num_prompts": max(8 * batch, 32)} for batch in batches}
     files = {"serve_params.json": _json(served), "bench_params.json": _json(benched)}
+    model = named(wanted.get("model") or source.model, "MODEL")
     command = (
-        f"vllm bench sweep serve --serve-cmd 'vllm serve {wanted.get('model') or source.model or 'MODEL'}' "
-        f"--bench-cmd 'vllm bench serve --model {wanted.get('model') or source.model or 'MODEL'} --save-result' "
+        f"vllm bench sweep serve --serve-cmd {shlex.quote(f'vllm serve {model}')} "
+        f"--bench-cmd {shlex.quote(f'vllm bench serve --model {model} --save-result')} "
         "--serve-params serve_params.json --bench-params bench_params.json --output-dir results"
     )
     return files, command
@@ -91,8 +94,8 @@ def _sglang(
         shapes += [at, replace(less, nodes=min(at.nodes, pool)), replace(at, nodes=max(at.nodes // 2, at.steps))]
     rows = [(0, 0, 0), *dict.fromkeys((s.steps, s.topk, s.nodes + 1) for s in shapes)]
     lines = [f"{batch},{steps},{topk},{tokens}" for batch in batches for steps, topk, tokens in rows]
-    model = wanted.get("model") or source.model or "MODEL"
-    draft = wanted.get("draft") or source.draft or "DRAFT"
+    model = named(wanted.get("model") or source.model, "MODEL")
+    draft = named(wanted.get("draft") or source.draft, "DRAFT")
     command = (
         f"python bench_eagle3.py --model-path {model} --speculative-draft-model-path {draft} "
         f"--config-list {' '.join(lines)} --benchmark-list mtbench:80"
