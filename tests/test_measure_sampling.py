@@ -70,6 +70,20 @@ def test_a_level_gives_the_targets_distribution_and_the_predicted_acceptance(rul
         assert abs(ranks.count(rank) / runs - share) < 4.5 * (share * (1 - share) / runs) ** 0.5 + 1e-9
 
 
+def test_children_beyond_what_the_draft_can_draw_do_not_bend_the_distribution():
+    sure = torch.tensor([0.0, 1.0, 0.0, 0.0, 0.0, 0.0], dtype=torch.float64)
+    tokens, ranks = walked("without_replacement", 15_000, seed=1, draft=sure)
+    assert p_value([tokens.count(i) for i in range(6)], TARGET.tolist(), 15_000) > 1e-3
+    assert set(ranks) == {0, -1}
+
+
+def test_a_rejection_by_rounding_alone_leaves_the_target(monkeypatch):
+    logits, draft = torch.tensor([[0.0, -1e9]]).double().expand(2, -1), torch.tensor([1.0 + 1e-15, 0.0]).double()
+    monkeypatch.setattr(Sampling, "uniform", lambda self: 1.0)
+    sampling = Sampling("without_replacement", 1.0, torch.Generator().manual_seed(0))
+    assert accept(Proposal(TokenTree.chain(1), [0], {-1: draft}), logits, sampling) == ([], 0)
+
+
 def test_a_draft_distribution_that_is_not_renormalised_is_caught(monkeypatch):
     monkeypatch.setattr(walk, "_normal", lambda values: values.clamp(min=0))
     tokens, _ = walked("without_replacement", 15_000, seed=1)
@@ -168,7 +182,7 @@ def run_many(model, rule, runs):
     target = Remembering(model)
     counts = torch.zeros(SHAPE.vocab**LENGTH)
     for _ in range(runs):
-        found = decode(target, draft, PROMPT, tokens=LENGTH, sampling=sampling).tokens
+        found = decode(target, draft, PROMPT, tokens=LENGTH, sampling=sampling, clock=lambda: 0.0).tokens
         counts[found[0] * 64 + found[1] * 8 + found[2]] += 1
     return counts
 

@@ -140,10 +140,13 @@ def _tested(proposal: Proposal, logits: Tensor, sampling: Sampling) -> Walked:
         for child in children.get(node, ()):
             assert draft is not None
             token = proposal.tokens[child]
+            if not draft[token]:
+                break  # nothing was left to draw: this token and its later siblings only fill the tree
             if sampling.uniform() * float(draft[token]) < float(target[token]):
                 accepted = child
                 break
-            target = _normal(target - draft)
+            excess = _normal(target - draft)
+            target = excess if excess.any() else target  # equal but for rounding
             if sampling.rule == "without_replacement":
                 draft = draft.clone()
                 draft[token] = 0.0
