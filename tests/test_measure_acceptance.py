@@ -158,6 +158,9 @@ def test_ngrams_are_counted_along_the_answer(specplan, models):
         ("--rule topk", "--rule topk at temperature 0"),
         ("--draft ngram --temperature 1 --rule strict", "--rule strict with --draft ngram"),
         ("--temperature -1", "--temperature"),
+        ("--temperature 1e-42", "--temperature 1e-42 is neither 0 nor from 0.001 to 100"),
+        ("--seed 99999999999999999999999", "--seed 99999999999999999999999 is not from 0"),
+        ("--out /nowhere/at/all.json", "/nowhere/at/all.json: cannot be written"),
         ("--dtype int4", "int4"),
         ("--tokens 0", "--tokens"),
         ("--tokens 600", "prompt 1 has 6 tokens, with an answer of 600 longer than the context of 512"),
@@ -167,10 +170,35 @@ def test_ngrams_are_counted_along_the_answer(specplan, models):
 def test_what_cannot_be_measured_is_refused(specplan, models, change, named):
     target, draft, prompts = models
     ran = specplan(f"measure acceptance --model {target} --draft {draft} --prompts {prompts} --tokens 20 {change}")
-    assert ran.code == (4 if "cuda" in change else 2)
+    assert ran.code == (4 if "cuda" in change or "nowhere" in change else 2)
     assert ran.out == ""
     assert len(ran.err.splitlines()) == 2
     assert named in ran.err
+
+
+@pytest.mark.parametrize("error", [MemoryError(), RuntimeError("DefaultCPUAllocator: can't allocate memory")])
+def test_running_out_of_memory_is_a_matter_of_the_environment(refused, models, monkeypatch, error):
+    from specplan.measure import rank_counts
+
+    def full(*arguments, **named):
+        raise error
+
+    monkeypatch.setattr(rank_counts, "prefill", full)
+    target, draft, prompts = models
+    said = refused(f"measure acceptance --model {target} --draft {draft} --prompts {prompts} --tokens 4", code=4)
+    assert "out of memory" in said
+
+
+def test_a_vocabulary_smaller_than_the_ranks_that_are_counted():
+    small = type(CONFIG)(layers=1, hidden=16, intermediate=16, heads=2, kv_heads=1, head_dim=8, vocab=5)
+    target, draft = random_weights(small, seed=1), random_weights(small, seed=2)
+    source = DraftSource("d", lambda tree: ModelDraft("d", draft, tree, 5), draft)
+    (counts,) = count_prompts(target, source, [[1, 2]], tokens=9, temperature=1.0)
+    for sums in (counts.sums["topk"], counts.sums["without_replacement"]):
+        assert len(sums) == 5
+        assert sum(sums) == pytest.approx(counts.positions)
+    with pytest.raises(Exception, match="a tree with 6 children of a node, and a vocabulary of 5"):
+        decode(target, source.make(TokenTree.full(6, 1)), [1, 2], tokens=4, sampling=Sampling())
 
 
 def test_another_vocabulary_is_refused(models):

@@ -214,6 +214,7 @@ def test_prompts_may_be_token_ids(prompts):
         ("", "no prompts"),
         ('{"tokens": [1]}\n{"tokens": []}', r"p.jsonl:2: an empty prompt"),
         ('{"tokens": ["a"]}', "p.jsonl:1: tokens is not a list of ids"),
+        ('{"tokens": [true]}', "p.jsonl:1: tokens is not a list of ids"),
         ("{broken", "p.jsonl:1: not JSON"),
         ("hello", "p.jsonl:1: the model has no tokenizer"),
     ],
@@ -308,9 +309,33 @@ def test_another_architecture_decodes_with_a_tree_as_it_does_plainly(kind, tmp_p
     assert tuple(whole.tolist()) == plain.tokens
 
 
-def test_an_architecture_that_forgets_tokens_is_refused(tmp_path):
+@pytest.mark.parametrize(
+    ("kind", "change", "said"),
+    [
+        ("Cohere2Config", {"sliding_window": 4}, "its layers are sliding_attention"),
+        ("Phi3Config", {"sliding_window": 4}, "its layers are windows of 4 tokens"),
+        ("Starcoder2Config", {"sliding_window": 4}, "its layers are windows of 4 tokens"),
+        ("FalconConfig", {"alibi": True}, "a pass with a tree's mask fails"),
+    ],
+)
+def test_an_architecture_that_does_not_decode_with_a_tree_is_refused(kind, change, said, tmp_path):
     transformers = pytest.importorskip("transformers")
-    config = transformers.Cohere2Config(**SIZES, sliding_window=4, pad_token_id=0, eos_token_id=1)
+    sizes = {name: size for name, size in SIZES.items() if kind != "FalconConfig" or name != "head_dim"}
+    config = getattr(transformers, kind)(**sizes, **change, pad_token_id=0, bos_token_id=1, eos_token_id=1)
     transformers.AutoModelForCausalLM.from_config(config).save_pretrained(tmp_path)
-    with pytest.raises(InputError, match="its layers are sliding_attention"):
+    with pytest.raises(InputError, match=said):
         load_any(str(tmp_path), dtype=torch.float32)
+
+
+def test_a_tree_may_reach_beyond_a_table_of_positions(tmp_path):
+    transformers = pytest.importorskip("transformers")
+    config = transformers.GPT2Config(
+        n_embd=16, n_layer=1, n_head=2, vocab_size=11, n_positions=16, bos_token_id=1, eos_token_id=1
+    )
+    transformers.AutoModelForCausalLM.from_config(config).save_pretrained(tmp_path)
+    model = load_any(str(tmp_path), dtype=torch.float64)
+    plain, found = (
+        decode(model, draft, [3, 1, 2], tokens=13, sampling=Sampling())
+        for draft in (NoDraft(), ModelDraft("", model, TokenTree.chain(4), 11))
+    )
+    assert found.tokens == plain.tokens

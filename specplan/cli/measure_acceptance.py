@@ -8,6 +8,7 @@ from ..errors import InputError
 from ..tree import TokenTree
 from .finish import finish
 from .measure_models import Room, enough_memory, room
+from .measuring import check_folder
 from .options import Decoding, Output, command
 from .progress import METER
 
@@ -26,6 +27,7 @@ def acceptance(decoding: Decoding, output: Output) -> None:
     from ..measure import need
 
     need("torch")
+    check_folder("--out", output.out)
     import torch
 
     from ..measure.rank_counts import count_prompts

@@ -8,7 +8,7 @@ from .. import units
 from ..errors import InputError
 from . import values
 from .finish import check_plot, finish
-from .measuring import check_profile_path, incomplete, origin, place_from
+from .measuring import check_folder, check_profile_path, incomplete, origin, place_from
 from .options import Curves, Measuring, Output, Plot, command
 from .progress import METER
 
@@ -33,6 +33,8 @@ def curve(of: Curves, measuring: Measuring, output: Output, plot: Plot) -> None:
     from ..render.output import write_whole
 
     check_plot(plot)
+    check_folder("--csv", of.csv)
+    check_folder("--out", output.out)
     models = _models(of)
     hardware = _profile(of)
     place = place_from(measuring)

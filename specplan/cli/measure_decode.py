@@ -10,6 +10,7 @@ from ..errors import InputError
 from . import values
 from .finish import check_plot, finish
 from .measure_models import Room, enough_memory, room
+from .measuring import check_folder
 from .options import Decoding, Output, Plot, Validation, command
 from .progress import METER
 
@@ -29,6 +30,7 @@ def decode(decoding: Decoding, validation: Validation, output: Output, plot: Plo
 
     check_plot(plot)
     need("torch")
+    check_folder("--out", output.out)
     import torch
 
     from ..stacks.tree_files import read_tree

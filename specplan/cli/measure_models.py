@@ -67,8 +67,13 @@ def room(given: Decoding) -> Room:
     model, draft, prompts = (_required(given, name) for name in ("model", "draft", "prompts"))
     dtype = torch_dtype(given.dtype)
     temperature = values.read("--temperature", given.temperature, units.parse_count) or 0.0
-    if not 0 <= temperature <= 100:
-        raise InputError(f"--temperature {given.temperature} is not from 0 to 100", hint="0 is greedy decoding")
+    if temperature != 0 and not 0.001 <= temperature <= 100:
+        raise InputError(
+            f"--temperature {given.temperature} is neither 0 nor from 0.001 to 100", hint="0 is greedy decoding"
+        )
+    seed = values.read("--seed", given.seed, units.parse_integer) or 0
+    if not 0 <= seed < 2**63:
+        raise InputError(f"--seed {str(given.seed)[:40]} is not from 0 to 2^63 - 1", hint="--seed 0")
     threads = 1 if given.threads is None else values.positive("--threads", given.threads)
     place = places.place_of(places.choose(given.device), threads=threads)
 
@@ -91,7 +96,7 @@ def room(given: Decoding) -> Room:
         tokens=tokens,
         temperature=temperature,
         rule=rule_of(given.rule, temperature, source),
-        seed=values.read("--seed", given.seed, units.parse_integer) or 0,
+        seed=seed,
         dtype=given.dtype,
         threads=threads,
         place=place,
@@ -116,11 +121,13 @@ def _refuse_unusable(read: list[list[int]], prompts: str, tokens: int, models: l
 @contextlib.contextmanager
 def enough_memory(place: str) -> Iterator[None]:
     """A device that runs out of memory is a matter of the environment."""
-    import torch
+    from ..measure.clocks import out_of_memory
 
     try:
         yield
-    except (torch.OutOfMemoryError, MemoryError):
+    except (RuntimeError, MemoryError) as error:
+        if not out_of_memory(error):
+            raise
         raise EnvironmentProblem(
             f"{place}: out of memory", hint="--dtype bf16 halves the weights; shorter prompts, fewer --tokens"
         ) from None

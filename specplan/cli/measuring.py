@@ -23,6 +23,13 @@ def check_profile_path(option: str, path: str) -> None:
     if not path.lower().endswith((".yaml", ".yml")):
         hint = f"{option} {os.path.splitext(path)[0]}.yaml"
         raise InputError(f"{option} {path}: a profile is a .yaml file", hint=hint)
+    check_folder(option, path)
+
+
+def check_folder(option: str, path: str | None) -> None:
+    """Refuses a file whose folder cannot be written, before anything is measured; None: no file was asked for."""
+    if path is None:
+        return
     folder = os.path.dirname(path) or "."
     if not os.path.isdir(folder) or not os.access(folder, os.W_OK):
         hint = "choose a folder that exists and is writable"

@@ -8,6 +8,7 @@ from the length of the cache; and the cache's rows cut and gathered by hand.
 from __future__ import annotations
 
 import inspect
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,6 +21,7 @@ from ..errors import InputError
 from ..hf_fields import language_fields
 from ..model_files import read_json
 from . import need
+from .clocks import out_of_memory
 from .decoder import FAMILIES, Decoder
 from .weights import find_model, load_decoder
 
@@ -48,6 +50,7 @@ def load_through_transformers(
     need("torch", "transformers")
     import transformers
 
+    transformers.utils.logging.disable_progress_bar()  # type: ignore[no-untyped-call]
     try:
         model: Any = transformers.AutoModelForCausalLM.from_pretrained(
             folder, dtype=dtype, attn_implementation="sdpa", local_files_only=True, use_safetensors=True
@@ -114,10 +117,10 @@ class TransformersModel:
         cache.cut(int(rows[0]))
         base = self.model.base_model
         name = "cache" if "cache" in inspect.signature(base.forward).parameters else "past_key_values"
-        given = {name: cache.inner}
-        out = base(
-            input_ids=tokens, attention_mask=mask[None, None], position_ids=positions[None], use_cache=True, **given
-        )
+        # Nodes beyond the context are never part of a text, and a table of positions has no row for them.
+        known = positions if self.max_context is None else positions.clamp(max=self.max_context - 1)
+        given = {name: cache.inner, "position_ids": known[None]}
+        out = base(input_ids=tokens, attention_mask=mask[None, None], use_cache=True, **given)
         found: Tensor = out.last_hidden_state
         return found
 
@@ -130,6 +133,14 @@ class TransformersModel:
         cap = getattr(config, "final_logit_softcapping", None)
         return logits if cap is None else cap * torch.tanh(logits / cap)
 
+    def _window(self) -> str | None:
+        """A window shorter than the context, of configs that have one for all layers and do not list them."""
+        config = self.model.config
+        window = getattr(config, "sliding_window", None)
+        if window is None or getattr(config, "use_sliding_window", True) is False:
+            return None
+        return f"windows of {window} tokens" if window < (self.max_context or math.inf) else None
+
     def check(self, where: str) -> None:
         """Refuses a model whose own logits are not these, or whose cache does not hold every token.
 
@@ -137,16 +148,24 @@ class TransformersModel:
         """
         from .tree_decode import prefill
 
-        kinds = set(getattr(self.model.config, "layer_types", None) or ["full_attention"])
+        kinds = set(getattr(self.model.config, "layer_types", None) or [self._window() or "full_attention"])
         if kinds != {"full_attention"}:
             raise InputError(
                 f"{where}: its layers are {', '.join(sorted(kinds))}", hint="trees need layers that keep every token"
             )
         text = [1, 0, 1, 1, 0]
-        with torch.inference_mode():
-            cache = self.new_cache(len(text))
-            ours = self.logits(prefill(self, cache, text))
-            theirs = self.model(torch.tensor([text], device=self.device)).logits[0]
+        cache = self.new_cache(len(text))
+        try:
+            with torch.inference_mode():
+                ours = self.logits(prefill(self, cache, text))
+                theirs = self.model(torch.tensor([text], device=self.device)).logits[0]
+        except (ValueError, TypeError, RuntimeError, AttributeError) as error:
+            if out_of_memory(error):
+                raise
+            said = " ".join(str(error).split())[:120]
+            raise InputError(
+                f"{where}: a pass with a tree's mask fails: {said}", hint="another --dtype, or a dense decoder"
+            ) from None
         held = all(layer.keys is not None and layer.keys.shape[-2] == len(text) for layer in cache.inner.layers)
         if not held or not torch.allclose(ours.float(), theirs.float(), atol=1e-2, rtol=1e-2):
             raise InputError(f"{where}: this architecture does not decode with a tree here", hint="use a dense decoder")

@@ -99,13 +99,20 @@ def children(logits: Tensor, tree: TokenTree, nodes: Sequence[int], sampling: Sa
     """(child, its token) of the children of each of `nodes`.
 
     logits   of the draft at `nodes`. Shape [len(nodes), vocab]
+    Raises   InputError for a rank that the vocabulary has no token for.
     """
     below = children_of(tree)
+    widest, vocab = 1 + max(tree.ranks[child] for node in nodes for child in below[node]), logits.shape[-1]
+    if widest > vocab:
+        raise InputError(
+            f"a tree with {widest} children of a node, and a vocabulary of {vocab}",
+            hint="give a tree with fewer children a node",
+        )
     if sampling.draws_children:
         most = max(len(below[node]) for node in nodes)
         picked = drawn_tokens(sampling.probs(logits), most, sampling)
     else:
-        picked = logits.topk(1 + max(tree.ranks[child] for node in nodes for child in below[node]), dim=-1).indices
+        picked = logits.topk(widest, dim=-1).indices
     for node, row in zip(nodes, picked.tolist()):
         for place, child in enumerate(below[node]):
             yield child, row[place if sampling.draws_children else tree.ranks[child]]

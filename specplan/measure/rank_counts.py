@@ -234,6 +234,7 @@ def sampled_sums(
     """
     target_probs = sampling.probs(asked_logits(target, answered, target.vocab))
     draft_probs = sampling.probs(logits)
+    children = min(children, target.vocab)
     found = {scheme: torch.zeros(children, dtype=torch.float64) for scheme in SCHEMES}
     for first in range(0, len(target_probs), CHUNK):
         part = slice(first, first + CHUNK)

@@ -188,7 +188,7 @@ def _read(said: Mapping[str, Any], tokenizer: Tokenizer | None) -> list[int]:
     hint = 'a line is text, or JSON with "prompt", "messages", "turns" or "tokens"'
     if "tokens" in said:
         ids = said["tokens"]
-        if not isinstance(ids, list) or not all(isinstance(i, int) and i >= 0 for i in ids):
+        if not isinstance(ids, list) or not all(type(i) is int and i >= 0 for i in ids):
             raise InputError("tokens is not a list of ids", hint=hint)
         return ids
     if tokenizer is None:
