@@ -6,6 +6,7 @@ import contextlib
 import io
 import json
 import os
+import re
 import shlex
 import shutil
 from dataclasses import dataclass
@@ -469,6 +470,15 @@ def test_a_report_without_a_given_acceptance_and_one_method_works_too(opened, fo
     assert seen.said == []
     slide(seen.tab, "acceptance", 8)
     assert seen.tab.inner_text("#now").startswith(expected(found.document, 0, 8, ["chain"]))
+
+
+def test_trees_that_an_engine_grows_are_shown_by_their_settings(opened, folder):
+    path = folder / "settings.html"
+    write(f"{UNKNOWN} --p 0.7 --method eagle3 --budget 24 --stack sglang --batch 4", path)
+    seen = opened(path)
+    assert seen.said == []
+    assert re.match(r"Here: eagle3, steps \d, topk \d+, \d+ nodes: ", seen.tab.inner_text("#now"))
+    assert "shapes of sglang" in seen.tab.inner_text(".about")
 
 
 # ---- bad input

@@ -217,7 +217,8 @@ def _about(place: scenes.Scene) -> str:
     load = f"batch {place.load.batch}, context {place.load.context}"
     more = [f"tensor parallel {place.load.tp}"] if place.load.tp > 1 else []
     engine = [] if place.engine is None else [f"engine {place.engine.name}"]
-    return "; ".join(filter(None, [device, model, load, *more, *engine, f"{place.time} times"]))
+    served = [f"shapes of {inputs['stack']}"] if "stack" in inputs else []
+    return "; ".join(filter(None, [device, model, load, *more, *engine, f"{place.time} times", *served]))
 
 
 # ---- a document

@@ -77,7 +77,10 @@ def short(value: float | None) -> float | None:
 
 
 def page_data(survey: Survey) -> dict[str, Any]:
-    """The survey as the page's script takes it; cells are [nodes, depth, tokens a round, tokens/s, x plain]."""
+    """The survey as the page's script takes it.
+
+    Cells are [nodes, depth, tokens a round, tokens/s, x plain], and [steps, topk] where an engine grows the tree.
+    """
     batch, acceptance = survey.start
     cells = {name: [[_cell(at) for at in line] for line in grid] for name, grid in survey.cells.items()}
     curves = {name: [[_curve(at) for at in line] for line in grid] for name, grid in survey.cells.items()}
@@ -96,11 +99,12 @@ def page_data(survey: Survey) -> dict[str, Any]:
     }
 
 
-def _cell(at: Cell | None) -> list[float | None] | None:
+def _cell(at: Cell | None) -> list[Any] | None:
     if at is None:
         return None
-    shape = at.shape
-    return [shape.nodes, shape.depth, short(shape.tau), short(shape.tokens_per_s), short(shape.speedup)]
+    shape, grown = at.shape, at.shape.dynamic
+    settings = [[grown.steps, grown.topk]] if grown is not None and grown.topk > 1 else []
+    return [shape.nodes, shape.depth, short(shape.tau), short(shape.tokens_per_s), short(shape.speedup), *settings]
 
 
 def _curve(at: Cell | None) -> list[list[float | None]]:

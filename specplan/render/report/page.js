@@ -7,19 +7,22 @@
   const byId = (id) => document.getElementById(id);
   const cell = (name, batch, acceptance) => data.cells[name][batch][acceptance];
 
-  const shapeWords = (nodes, depth) =>
-    nodes === 0 ? "off" : nodes === depth ? `chain of ${nodes}` : `${nodes} nodes, depth ${depth}`;
+  const shapeWords = (nodes, depth, grown) => {
+    if (nodes === 0) return "off";
+    if (grown) return `steps ${grown[0]}, topk ${grown[1]}, ${nodes} nodes`;
+    return nodes === depth ? `chain of ${nodes}` : `${nodes} nodes, depth ${depth}`;
+  };
   const number = (value, digits) => (value === null ? "-" : value.toFixed(digits));
   const rateWords = (value) => (value === null ? "-" : String(Number(value.toPrecision(4))));
 
   function point(name, batch, acceptance) {
     const at = cell(name, batch, acceptance);
     if (at === null) return null;
-    const [nodes, depth, tau, rate, speedup] = at;
+    const [nodes, depth, tau, rate, speedup, grown] = at;
     const stop = data.stops[acceptance];
     return {
       method: name, batch: data.batches[batch], acceptance: stop.label, p: stop.p, nodes, depth, tau, rate, speedup,
-      shape: shapeWords(nodes, depth),
+      shape: shapeWords(nodes, depth, grown),
     };
   }
 
