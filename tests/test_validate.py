@@ -325,3 +325,4 @@ def test_what_cannot_be_validated_is_refused(refused, planned, tmp_path):
     assert "no plan with an acceptance" in refused(f"validate {paths} --bench {sweep(tmp_path)}")
     assert "nowhere.csv" in refused(f"validate {planned} --bench nowhere.csv")
     assert "--tolerance" in refused(f"validate {planned} --bench {sweep(tmp_path)} --tolerance -1%")
+    assert "15%" in refused(f"validate {planned} --bench {sweep(tmp_path)} --tolerance 15")

@@ -5,7 +5,6 @@ from typing import Any
 
 import typer
 
-from .. import units
 from ..errors import InputError
 from . import values
 from .finish import check_plot, finish
@@ -42,7 +41,7 @@ def decode(decoding: Decoding, validation: Validation, output: Output, plot: Plo
         raise InputError(
             f"{validation.from_}: a tree without nodes is plain decoding", hint="give the tree to validate"
         )
-    tolerance = values.read("--tolerance", validation.tolerance, units.parse_share)
+    tolerance = values.tolerance(validation.tolerance)
     acceptance = _acceptance(validation)
     profile = _profile(validation)
     with torch.inference_mode():

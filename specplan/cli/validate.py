@@ -4,7 +4,6 @@ from typing import Annotated, Any
 
 import typer
 
-from .. import units
 from ..errors import InputError
 from . import values
 from .app import Command, new_app
@@ -54,11 +53,7 @@ def validate(
         planned = replace(planned, dynamic=source.dynamic)
     runs = [one for path in measured.bench for one in read_bench(path)]
     found = compare(source.acceptance, source.costs, runs, planned=planned)
-    tolerance = (
-        None if measured.tolerance is None else values.read("--tolerance", measured.tolerance, units.parse_share)
-    )
-    if tolerance is not None and tolerance < 0:
-        raise InputError(f"--tolerance {measured.tolerance} is below 0", hint="a share such as 15%")
+    tolerance = values.tolerance(measured.tolerance)
     inputs = {"plan": plan, "bench": measured.bench, "batch": source.costs.batch, "nodes": source.tree.nodes}
     answer = validate_answer(found, inputs, tolerance=tolerance, planned_overhead_s=source.costs.overhead_s)
 

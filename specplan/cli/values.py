@@ -56,6 +56,14 @@ def tie(text: str) -> float:
     return value
 
 
+def tolerance(text: str | None) -> float | None:
+    """How far off a term may be: a share in [0, 1), None when it was not given."""
+    value = read("--tolerance", text, units.parse_share)
+    if value is not None and not 0 <= value < 1:
+        raise InputError(f"--tolerance {text} is not in [0, 1)", hint="a share, such as 15% or 0.15")
+    return value
+
+
 def share(option: str, text: str) -> float:
     """A number in [0, 1]."""
     value = read(option, text, units.parse_share)
