@@ -77,7 +77,8 @@ def terms_of(
     counted: Sequence[PromptCounts] = (),
     seed: int = 0,
 ) -> dict[str, Term]:
-    """Every term. Without an acceptance, tokens a round, throughput and speed-up are measured only.
+    """Every term. Without an acceptance, tokens a round, throughput and speed-up are measured only; so is
+    drafting where no model drafts (n-grams, heads), and its time is no part of the predicted round.
 
     counted   the prompts behind the acceptance, where its document carries them
     """
@@ -113,7 +114,7 @@ def terms_of(
 
     return {
         "tau": term(tau, lambda value: value),
-        "draft_s": term(per_round("draft_s"), lambda value: draft_s),
+        "draft_s": term(per_round("draft_s"), lambda value: draft_s if alone.draft else None),
         "verify_s": term(per_round("verify_s"), lambda value: verify_s),
         "rest_s": term(per_round("rest_s"), lambda value: None),
         "round_s": term(per_round("seconds"), lambda value: round_s),

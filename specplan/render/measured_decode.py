@@ -132,7 +132,9 @@ def _row(name: str, term: Any) -> tuple[str, ...]:
     def show(value: float | None) -> str:
         if value is None:
             return "-"
-        return show_time(value) if name.endswith("_s") and name != "tokens_per_s" else f"{value:.3f}"
+        if name == "tokens_per_s":
+            return f"{value:.1f}"
+        return show_time(value) if name.endswith("_s") else f"{value:.3f}"
 
     error, between = "-", "-"
     if term.error is not None:
