@@ -15,7 +15,7 @@ LABEL_SHARE = 0.042
 
 def tree_inches(tree: TokenTree) -> float:
     """A height at which every level can be told apart."""
-    return min(1.4 + 0.34 * (tree.depth + 1), 9.0)
+    return min(max(1.4 + 0.34 * (tree.depth + 1), 2.6), 9.0)
 
 
 def draw_tree(axes: Any, theme: Theme, tree: TokenTree, reach: Sequence[float], *, name: str | None = None) -> None:
