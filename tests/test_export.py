@@ -184,6 +184,14 @@ def test_a_fixed_tree_has_no_form_where_trees_are_built_anew():
 # ---- lengths by batch size
 
 
+@pytest.mark.parametrize(
+    ("version", "name"), [("1.2", "DraftTarget"), ("1.3", "Draft_Target"), ("1.4", "Draft_Target")]
+)
+def test_tensorrt_llm_names_a_draft_model_as_its_version_does(version, name):
+    """Source: llm_args.py; a dispatch by name until 1.2, the class's own literal since the union is discriminated."""
+    assert export(TokenTree.chain(3), to=f"trtllm@{version}", method="chain").settings["decoding_type"] == name
+
+
 def test_the_worked_schedule_in_the_three_dialects():
     vllm = export(WORKED, to="vllm", method="eagle3").settings
     assert vllm["num_speculative_tokens"] == 4

@@ -10,7 +10,7 @@ from ..errors import DoesNotFit
 from ..tree import TokenTree
 from . import buffers
 from ._paths_check import Outcomes, path_problems
-from .capability import Capability, Export, Problem, Wanted
+from .capability import Capability, Export, Problem, Wanted, number
 from .path_list import parse_paths, paths_of
 from .settings_text import around
 from .writing import draft_missing, named
@@ -46,6 +46,8 @@ def export(wanted: Wanted, capability: Capability, version: str) -> Export:
     """
     tree = TokenTree.chain(wanted.longest) if wanted.dynamic is not None else wanted.tree
     method = METHODS[wanted.method or "eagle3"]
+    if method == "DraftTarget" and number(version) >= (1, 3):
+        method = "Draft_Target"  # the config's own literal, once it is told apart by it
     settings: dict[str, Any] = {"decoding_type": method, "max_draft_len": tree.depth}
     if wanted.draft is not None and method != "NGram":
         settings["speculative_model_dir"] = wanted.draft

@@ -67,7 +67,7 @@ def from_page(page: Page, asked: Asked) -> Reading | None:
 # ---- what it can run
 
 METHODS = {
-    "chain": "DraftTarget",
+    "chain": "Draft_Target",  # DraftTarget before 1.3
     "eagle": "Eagle3",
     "eagle3": "Eagle3",
     "mtp": "MTP",
