@@ -30,9 +30,9 @@ VERBS = {
     "export": "A plan, a tree or lengths by batch size as a serving stack reads them.",
     "stacks": "Serving stacks: what each can run, in which versions, and what it reads.",
     "validate": "A plan against benchmark results: the error of each term, the overhead that fits.",
-    "hardware": "Device profiles: list, show, check.",
+    "hardware": "Device profiles: list, show, check, new, import.",
     "models": "Models: list, show.",
-    "measure": "Measure on this device: acceptance, and predicted against measured.",
+    "measure": "Measure on this machine: device, curve, acceptance, and a decode against its plan.",
     "completion": "A script that completes verbs, options, devices, models and stacks in bash, zsh or fish.",
 }
 
