@@ -124,7 +124,7 @@ def check_place(place: Place, base: Hardware | None) -> None:
 def profile_name(path: str) -> str:
     """A profile's name from the name of its file.
 
-    >>> profile_name("/tmp/my gpu (2).yaml")
+    >>> profile_name("out/my gpu (2).yaml")
     'my-gpu-2'
     """
     stem = re.split(r"[/\\]", path)[-1].rsplit(".", 1)[0]
