@@ -26,11 +26,11 @@ from fit_kernels import IN_SAMPLE
 from rows import Row, decode_rows, groups, is_fitted, predicted, read_table, verify_rows
 from tables import percent, quantile, table
 
-from specplan.cost import Load
-from specplan.engines import Engine, engine_names, load_engine
-from specplan.hardware import load_hardware
-from specplan.model import Attention, Linear, ModelSpec, load_model, weight_format
-from specplan.roofline import PassTimer, interval
+from specplan.hardware.engines import Engine, engine_names, load_engine
+from specplan.hardware.profile import load_hardware
+from specplan.models.spec import Attention, Linear, ModelSpec, load_model, weight_format
+from specplan.timing.cost import Load
+from specplan.timing.roofline import PassTimer, interval
 
 DOCS = Path(__file__).parents[1] / "docs"
 

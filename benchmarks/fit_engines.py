@@ -21,11 +21,11 @@ import specdecode
 from rows import Row, decode_rows, groups, predicted, read_table, verify_rows
 from scipy.optimize import least_squares
 
-from specplan.cost import Load
-from specplan.engines import Engine, load_engine
-from specplan.hardware import Hardware, load_hardware, override
-from specplan.model import ModelSpec, load_model
-from specplan.roofline import PassTimer
+from specplan.hardware.engines import Engine, load_engine
+from specplan.hardware.profile import Hardware, load_hardware, override
+from specplan.models.spec import ModelSpec, load_model
+from specplan.timing.cost import Load
+from specplan.timing.roofline import PassTimer
 
 KINDS = ("gpu", "consumer_gpu", "apple")
 

@@ -23,8 +23,8 @@ import numpy as np
 from rows import is_fitted, read_table
 from scipy.optimize import least_squares
 
-from specplan.hardware import Hardware, load_hardware
-from specplan.model import weight_format
+from specplan.hardware.profile import Hardware, load_hardware
+from specplan.models.spec import weight_format
 
 STEPS = (2, 17, 33, 65, 97, 129, 193, 257)
 """Rows where kernels change: multiples of tile heights plus one, and 2, where matrix-vector kernels end."""

@@ -18,9 +18,9 @@ from collections.abc import Callable, Sequence
 from statistics import median
 from typing import Any
 
-from specplan.acceptance import Independent, Positional
-from specplan.optimize import best_trees, fastest_tree
-from specplan.simulate import simulate
+from specplan.acceptance.kinds import Independent, Positional
+from specplan.planning.simulate import simulate
+from specplan.search.optimize import best_trees, fastest_tree
 
 P = 0.6
 CHILDREN = 32

@@ -16,11 +16,11 @@ from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 
-from specplan.cost import Load
-from specplan.engines import Engine
-from specplan.hardware import Hardware, load_hardware, override
-from specplan.model import FORMATS, ModelSpec, WeightFormat, load_model
-from specplan.roofline import PassTimer
+from specplan.hardware.engines import Engine
+from specplan.hardware.profile import Hardware, load_hardware, override
+from specplan.models.spec import FORMATS, ModelSpec, WeightFormat, load_model
+from specplan.timing.cost import Load
+from specplan.timing.roofline import PassTimer
 
 DATA = Path(__file__).parent / "data"
 

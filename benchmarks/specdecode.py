@@ -21,16 +21,16 @@ from typing import Any
 
 from rows import DATA, read_table
 
-from specplan.acceptance import Positional
-from specplan.cost import Load
-from specplan.drafters import eagle_head, mtp_module
-from specplan.engines import Engine, load_engine
-from specplan.hardware import Hardware, load_hardware, override
-from specplan.model import ModelSpec, load_model
-from specplan.optimize import best_trees
-from specplan.roofline import PassTimer
-from specplan.rounds import evaluate
-from specplan.tree import TokenTree
+from specplan.acceptance.kinds import Positional
+from specplan.base.tree import TokenTree
+from specplan.hardware.engines import Engine, load_engine
+from specplan.hardware.profile import Hardware, load_hardware, override
+from specplan.methods.heads import eagle_head, mtp_module
+from specplan.models.spec import ModelSpec, load_model
+from specplan.search.optimize import best_trees
+from specplan.search.rounds import evaluate
+from specplan.timing.cost import Load
+from specplan.timing.roofline import PassTimer
 
 DOCS = Path(__file__).parents[1] / "docs"
 PAGE = "speculation-accuracy.md"

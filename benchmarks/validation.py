@@ -19,6 +19,7 @@ from typing import Any
 
 import torch
 
+from specplan.base.tree import TokenTree
 from specplan.measure.clocks import Timer
 from specplan.measure.draft_names import draft_source
 from specplan.measure.outcome import explanation, identity_of, terms_of
@@ -29,8 +30,7 @@ from specplan.measure.tree_decode import NoDraft, decode
 from specplan.measure.validation import ALONE, Passes, between, validate
 from specplan.measure.walk import Sampling
 from specplan.measure.weights import load_decoder, torch_dtype
-from specplan.optimize import fastest_tree
-from specplan.tree import TokenTree
+from specplan.search.optimize import fastest_tree
 
 HERE = Path(__file__).resolve().parent / "prompts"
 DRAFTS = ("ngram", "early-exit:28", "skip:5")

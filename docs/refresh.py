@@ -177,8 +177,8 @@ def keys(name: str) -> str:
 
 def _columns() -> str:
     """The columns of a sweep's rows."""
+    from specplan.planning.sweep import Row
     from specplan.render.rows import TYPES
-    from specplan.sweep import Row
 
     words = {str: "text", int: "whole number", float: "number", bool: "true or false"}
     rows = "".join(f"| `{name}` | {words[kind]} |\n" for name, kind in TYPES.items())
@@ -216,7 +216,7 @@ def _kind(schema: dict[str, Any]) -> str:
 
 def write_schemas() -> None:
     """docs/schemas: one JSON Schema a document."""
-    from specplan.hardware import hardware_schema
+    from specplan.hardware.profile import hardware_schema
     from specplan.render.schemas import DOCUMENTS, json_schema
 
     profile = json.dumps(hardware_schema(), indent=2) + "\n"

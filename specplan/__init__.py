@@ -11,54 +11,58 @@
 
 from __future__ import annotations
 
-import sys
-from types import ModuleType
 from typing import TYPE_CHECKING
 
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
-    from .acceptance import Chain, DepthTable, Independent, Mixture, Paths, Positional
-    from .by_k import ByK
-    from .cost import Cost, Load, pass_cost
-    from .curve import Curve, read_curve
-    from .engines import Engine, engine_names, load_engine
-    from .errors import DoesNotFit, EnvironmentProblem, InputError, SpecplanError
-    from .hardware import Hardware, hardware_names, load_hardware
-    from .model import ModelSpec, load_model, model_names
-    from .optimize import Frontier, best_trees, evaluate, fastest_tree
-    from .pass_grid import pass_times
-    from .plan import Costs, Limits, Plan, plan
-    from .price import price
-    from .roofline import PassTime, PassTimer, Roofline, interval, pass_time, roofline
-    from .simulate import simulate
+    from .acceptance.by_k import ByK
+    from .acceptance.kinds import Chain, DepthTable, Independent, Mixture, Paths, Positional
+    from .base.errors import DoesNotFit, EnvironmentProblem, InputError, SpecplanError
+    from .base.tree import TokenTree
+    from .hardware.curve import Curve, read_curve
+    from .hardware.engines import Engine, engine_names, load_engine
+    from .hardware.profile import Hardware, hardware_names, load_hardware
+    from .models.spec import ModelSpec, load_model, model_names
+    from .planning.deadline import Burst, cheapest_device, smallest_tree, tail
+    from .planning.plan import Plan, plan
+    from .planning.price import price
+    from .planning.simulate import simulate
+    from .search.costs import RoundCosts
+    from .search.costs import RoundCosts as Costs
+    from .search.optimize import Frontier, best_trees, evaluate, fastest_tree
+    from .search.space import Space
+    from .search.space import Space as Limits
     from .stacks.detect import read_acceptance
     from .stacks.export import export
     from .stacks.tree_files import read_tree
-    from .tail import Burst, cheapest_device, smallest_tree, tail
-    from .tree import TokenTree
+    from .timing.cost import Cost, Load, pass_cost
+    from .timing.grid import pass_times
+    from .timing.roofline import PassTime, PassTimer, Roofline, interval, pass_time, roofline
 
-# public name -> module; imported when first used, so that `import specplan` costs nothing
+# public name -> module, or module:name; imported when first used, so that `import specplan` costs nothing
 _PUBLIC = {
-    **dict.fromkeys(("Independent", "Positional", "DepthTable", "Chain", "Paths", "Mixture"), "acceptance"),
-    "ByK": "by_k",
-    **dict.fromkeys(("Cost", "Load", "pass_cost"), "cost"),
-    **dict.fromkeys(("Curve", "read_curve"), "curve"),
-    **dict.fromkeys(("SpecplanError", "InputError", "DoesNotFit", "EnvironmentProblem"), "errors"),
-    **dict.fromkeys(("Engine", "engine_names", "load_engine"), "engines"),
+    **dict.fromkeys(("Independent", "Positional", "DepthTable", "Chain", "Paths", "Mixture"), "acceptance.kinds"),
+    "ByK": "acceptance.by_k",
+    **dict.fromkeys(("Cost", "Load", "pass_cost"), "timing.cost"),
+    **dict.fromkeys(("Curve", "read_curve"), "hardware.curve"),
+    **dict.fromkeys(("SpecplanError", "InputError", "DoesNotFit", "EnvironmentProblem"), "base.errors"),
+    **dict.fromkeys(("Engine", "engine_names", "load_engine"), "hardware.engines"),
     "read_tree": "stacks.tree_files",
     "read_acceptance": "stacks.detect",
     "export": "stacks.export",
-    **dict.fromkeys(("Hardware", "hardware_names", "load_hardware"), "hardware"),
-    **dict.fromkeys(("ModelSpec", "load_model", "model_names"), "model"),
-    **dict.fromkeys(("Frontier", "best_trees", "evaluate", "fastest_tree"), "optimize"),
-    **dict.fromkeys(("Costs", "Limits", "Plan", "plan"), "plan"),
-    **dict.fromkeys(("PassTime", "PassTimer", "Roofline", "interval", "pass_time", "roofline"), "roofline"),
-    "pass_times": "pass_grid",
-    "simulate": "simulate",
-    "price": "price",
-    **dict.fromkeys(("Burst", "cheapest_device", "smallest_tree", "tail"), "tail"),
-    "TokenTree": "tree",
+    **dict.fromkeys(("Hardware", "hardware_names", "load_hardware"), "hardware.profile"),
+    **dict.fromkeys(("ModelSpec", "load_model", "model_names"), "models.spec"),
+    **dict.fromkeys(("Frontier", "best_trees", "evaluate", "fastest_tree"), "search.optimize"),
+    **dict.fromkeys(("RoundCosts", "Costs"), "search.costs:RoundCosts"),
+    **dict.fromkeys(("Space", "Limits"), "search.space:Space"),
+    **dict.fromkeys(("Plan", "plan"), "planning.plan"),
+    **dict.fromkeys(("PassTime", "PassTimer", "Roofline", "interval", "pass_time", "roofline"), "timing.roofline"),
+    "pass_times": "timing.grid",
+    "simulate": "planning.simulate",
+    "price": "planning.price",
+    **dict.fromkeys(("Burst", "cheapest_device", "smallest_tree", "tail"), "planning.deadline"),
+    "TokenTree": "base.tree",
 }
 __all__ = sorted([*_PUBLIC, "__version__"])
 
@@ -68,24 +72,11 @@ def __getattr__(name: str) -> object:
         raise AttributeError(f"module 'specplan' has no attribute {name!r}")
     from importlib import import_module
 
-    value = getattr(import_module(f".{_PUBLIC[name]}", __name__), name)
+    where, _, attribute = _PUBLIC[name].partition(":")
+    value = getattr(import_module(f".{where}", __name__), attribute or name)
     globals()[name] = value
     return value
 
 
 def __dir__() -> list[str]:
     return __all__
-
-
-class _Package(ModuleType):
-    """Some functions are named like their module (`roofline`, `plan`, `simulate`): the function is the public name.
-
-    Importing a submodule sets it as an attribute of its package; where that would hide the function, it is left out.
-    """
-
-    def __setattr__(self, name: str, value: object) -> None:
-        if not (name in _PUBLIC and isinstance(value, ModuleType)):
-            super().__setattr__(name, value)
-
-
-sys.modules[__name__].__class__ = _Package

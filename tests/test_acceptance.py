@@ -14,7 +14,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from specplan.acceptance import (
+from specplan.acceptance.documents import (
+    DOCUMENT_KEYS,
+    acceptance_document,
+    acceptance_from_csv,
+    acceptance_from_document,
+    parse_path,
+)
+from specplan.acceptance.kinds import (
     Acceptance,
     Chain,
     Counts,
@@ -28,17 +35,10 @@ from specplan.acceptance import (
     tau_interval,
     wilson,
 )
-from specplan.acceptance_files import (
-    DOCUMENT_KEYS,
-    acceptance_document,
-    acceptance_from_csv,
-    acceptance_from_document,
-    parse_path,
-)
-from specplan.acceptance_rules import child_prob_for
-from specplan.errors import InputError
-from specplan.optimize import best_trees
-from specplan.tree import TokenTree
+from specplan.acceptance.rules import child_prob_for
+from specplan.base.errors import InputError
+from specplan.base.tree import TokenTree
+from specplan.search.optimize import best_trees
 
 CASES = json.loads(gzip.decompress((Path(__file__).parent / "data" / "tree_cases.json.gz").read_bytes()))
 

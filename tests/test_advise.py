@@ -9,19 +9,20 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from specplan.acceptance import Chain, Independent
-from specplan.advise import advise, costs_from_measured
-from specplan.errors import InputError
-from specplan.plan import Costs, Limits
+from specplan.acceptance.kinds import Chain, Independent
+from specplan.base.errors import InputError
+from specplan.base.tree import TokenTree
+from specplan.planning.advise import advise, costs_from_measured
 from specplan.render.schemas import json_schema
-from specplan.tree import TokenTree
+from specplan.search.costs import RoundCosts
+from specplan.search.space import Space
 
 MEASURED = "advise --k 5 --accept-length 2.8 --measured-tpot 25ms"
 DEVICE = "advise --gpu h100 --model llama-3-8b --draft llama-3.2-1b"
 
 
 def judged(k, acceptance, costs, **limits):
-    return advise(TokenTree.chain(k), acceptance, Limits(len(costs.verify_s) - 1, 16, children=1, **limits), costs)
+    return advise(TokenTree.chain(k), acceptance, Space(len(costs.verify_s) - 1, 16, children=1, **limits), costs)
 
 
 @pytest.mark.parametrize(
@@ -29,7 +30,7 @@ def judged(k, acceptance, costs, **limits):
     [(5, 0.8, "keep", None), (8, 0.5, "change", 2), (1, 0.9, "change", 8), (4, 0.05, "off", 0)],
 )
 def test_the_verdict_follows_the_acceptance(k, alpha, verdict, nodes):
-    costs = Costs(verify_s=[0.010 + 0.0012 * i for i in range(9)], overhead_s=0.001)
+    costs = RoundCosts(verify_s=[0.010 + 0.0012 * i for i in range(9)], overhead_s=0.001)
     found = judged(k, Chain.constant(alpha), costs)
     assert found.verdict == verdict
     assert (found.change.nodes if found.change else None) == nodes
@@ -38,7 +39,7 @@ def test_the_verdict_follows_the_acceptance(k, alpha, verdict, nodes):
 @settings(max_examples=60, deadline=None)
 @given(st.integers(1, 8), st.floats(0.0, 1.0), st.floats(0.0, 0.01), st.floats(0.0, 0.02))
 def test_changing_never_makes_it_slower_and_keeping_loses_no_more_than_the_tie(k, alpha, slope, overhead):
-    costs = Costs(verify_s=[0.010 + slope * i for i in range(9)], overhead_s=overhead)
+    costs = RoundCosts(verify_s=[0.010 + slope * i for i in range(9)], overhead_s=overhead)
     found = judged(k, Chain.constant(alpha), costs)
     if found.verdict == "keep":
         assert found.loss <= 0.01
@@ -54,7 +55,7 @@ def test_changing_never_makes_it_slower_and_keeping_loses_no_more_than_the_tie(k
 def test_the_measured_round_is_hit_exactly_and_break_even_is_its_ratio():
     used = TokenTree.chain(5)
     costs = costs_from_measured(used, plain_s=0.025, round_s=0.0392)
-    found = advise(used, Chain.from_accept_length(2.8, 5), Limits(5, 5, children=1), costs)
+    found = advise(used, Chain.from_accept_length(2.8, 5), Space(5, 5, children=1), costs)
     assert found.round_s == pytest.approx(0.0392)
     assert found.break_even_tau == pytest.approx(0.0392 / 0.025)
     assert found.used.speedup == pytest.approx(2.8 * 0.025 / 0.0392)
@@ -67,8 +68,8 @@ def test_times_that_are_none_are_refused(times):
 
 
 def test_what_to_measure_next_begins_with_plain_decoding_and_is_short():
-    costs = Costs(verify_s=[0.010 + 0.0012 * i for i in range(17)])
-    found = advise(TokenTree.chain(4), Independent(0.6), Limits(16, 8), costs)
+    costs = RoundCosts(verify_s=[0.010 + 0.0012 * i for i in range(17)])
+    found = advise(TokenTree.chain(4), Independent(0.6), Space(16, 8), costs)
     assert found.measure_next[0].nodes == 0
     assert len(found.measure_next) <= 5
     assert len({(trial.nodes, trial.depth, trial.topk) for trial in found.measure_next}) == len(found.measure_next)
@@ -171,7 +172,7 @@ def test_off_leads_where_the_shape_in_use_loses_and_a_shorter_one_lies_on_a_line
     assert shorter["nodes"] == 1
     assert shorter["speedup"] > 1
     # with a curve that was measured at every width there is no line to doubt
-    costs = Costs(verify_s=[0.025 + 0.003 * i for i in range(6)])
+    costs = RoundCosts(verify_s=[0.025 + 0.003 * i for i in range(6)])
     assert judged(5, Chain.from_accept_length(1.3, 5), costs).verdict == "change"
 
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from specplan.acceptance import Positional
-from specplan.optimize import best_trees, fastest_tree
+from specplan.acceptance.kinds import Positional
+from specplan.search.optimize import best_trees, fastest_tree
 
 RANKS = 4
 INSTANCES = 500

@@ -6,10 +6,10 @@ import json
 
 import pytest
 
-from specplan.acceptance import Chain, Positional
-from specplan.by_context import at_context
-from specplan.errors import InputError
-from specplan.tree import TokenTree
+from specplan.acceptance.by_context import at_context
+from specplan.acceptance.kinds import Chain, Positional
+from specplan.base.errors import InputError
+from specplan.base.tree import TokenTree
 
 ROWS = [{"prompt_tokens_to": 512, "rounds": 200, "tau": 2.9}, {"prompt_tokens_to": 8192, "rounds": 100, "tau": 1.5}]
 BOTH = Chain.from_survival([0.72, 0.5, 0.22], about={"k": 3, "by_context": ROWS})

@@ -13,16 +13,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from specplan.errors import InputError
-from specplan.plan import Dynamic
+from specplan.base.errors import InputError
+from specplan.base.tree import TokenTree
 from specplan.render.schemas import json_schema
+from specplan.search.space import Dynamic
 from specplan.stacks import _sglang_check
 from specplan.stacks.capability import no_rules
 from specplan.stacks.check import judge, load_adaptive, stack_of_settings
 from specplan.stacks.growmap import growmap
 from specplan.stacks.registry import stack_of, stacks
 from specplan.stacks.settings_text import parse_settings, read_settings
-from specplan.tree import TokenTree
 
 T5 = [[0], [1], [0, 0], [0, 1], [1, 0]]
 

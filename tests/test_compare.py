@@ -7,7 +7,7 @@ import json
 import jsonschema
 import pytest
 
-from specplan.methods import METHODS
+from specplan.methods.catalogue import METHODS
 from specplan.render.schemas import json_schema
 
 SCENE = "--gpu a100 --model llama-3-8b"

@@ -11,8 +11,8 @@ import sys
 import pytest
 
 from specplan.cli.app import VERBS, Verbs
-from specplan.hardware import hardware_names
-from specplan.model import model_names
+from specplan.hardware.profile import hardware_names
+from specplan.models.spec import model_names
 
 
 @pytest.fixture(scope="module")

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from specplan.cost import Cost, Load, attention_cost, experts_touched, kernels, pass_cost
-from specplan.errors import InputError
-from specplan.model import Attention, Linear, ModelSpec, State, load_model, weight_format
+from specplan.base.errors import InputError
+from specplan.models.spec import Attention, Linear, ModelSpec, State, load_model, weight_format
+from specplan.timing.cost import Cost, Load, attention_cost, experts_touched, kernels, pass_cost
 
 LLAMA = load_model("llama-2-13b")
 MIXTRAL = load_model("mixtral-8x7b")

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from specplan.curve import Curve, read_curve
-from specplan.errors import InputError
+from specplan.base.errors import InputError
+from specplan.hardware.curve import Curve, read_curve
 
 # A CUDA llama.cpp measurement with a cliff between 8 and 9 tokens: ggml-org/llama.cpp PR#5625.
 CLIFF = "width,ms\n1,24.0\n4,31.5\n8,49.7\n9,112\n16,115\n"

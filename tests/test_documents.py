@@ -8,7 +8,7 @@ from pathlib import Path
 import jsonschema
 import pytest
 
-from specplan.hardware import hardware_schema
+from specplan.hardware.profile import hardware_schema
 from specplan.render.output import plain, to_json
 from specplan.render.schemas import DOCUMENTS, json_schema
 

@@ -8,31 +8,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from specplan.acceptance import Chain, Independent, Positional
-from specplan.compare import best_exit, method_acceptance, method_costs, method_limits, plan_method, union_acceptance
-from specplan.cost import Load
-from specplan.drafters import (
-    bytes_ratio,
-    context_warning,
-    eagle3_fusion,
-    eagle_head,
-    first_layers,
-    free_draft,
-    later_layers,
-    medusa_heads,
-    mtp_module,
-    several,
-    timed_draft,
-    without_head,
-)
-from specplan.errors import InputError
-from specplan.hardware import load_hardware
-from specplan.memory import memory
-from specplan.methods import (
+from specplan.acceptance.kinds import Chain, Independent, Positional
+from specplan.base.errors import InputError, Missing
+from specplan.base.tree import TokenTree
+from specplan.hardware.profile import load_hardware
+from specplan.methods.catalogue import (
     METHODS,
     NEEDS,
     RULES_OF,
-    Missing,
     Setting,
     chain,
     coverage_bounds,
@@ -50,10 +33,33 @@ from specplan.methods import (
     specinfer,
     stopping,
 )
-from specplan.model import ModelSpec, load_model, model_names
-from specplan.plan import Costs, Limits, plan, shape_of
-from specplan.roofline import pass_time
-from specplan.tree import TokenTree
+from specplan.methods.heads import (
+    eagle3_fusion,
+    eagle_head,
+    first_layers,
+    later_layers,
+    medusa_heads,
+    mtp_module,
+    without_head,
+)
+from specplan.models.pair import bytes_ratio, context_warning
+from specplan.models.spec import ModelSpec, load_model, model_names
+from specplan.planning.compare import (
+    best_exit,
+    method_acceptance,
+    method_costs,
+    method_limits,
+    plan_method,
+    union_acceptance,
+)
+from specplan.planning.plan import plan
+from specplan.search.costs import RoundCosts
+from specplan.search.shape import shape_of
+from specplan.search.space import Space
+from specplan.timing.cost import Load
+from specplan.timing.draft import free_draft, several, timed_draft
+from specplan.timing.memory import memory
+from specplan.timing.roofline import pass_time
 
 A100 = load_hardware("a100-80gb-sxm")
 LLAMA = load_model("llama-3-8b")
@@ -64,7 +70,7 @@ def setting(model=LLAMA, *, time="ideal", **load):
 
 
 def costs(model=LLAMA, *, time="ideal", most=32, **given):
-    return Costs(verify_s=[pass_time(A100, model, width=w, time=time).pass_s for w in range(1, most + 2)], **given)
+    return RoundCosts(verify_s=[pass_time(A100, model, width=w, time=time).pass_s for w in range(1, most + 2)], **given)
 
 
 # ---- LayerSkip
@@ -125,7 +131,7 @@ def test_the_best_exit_layer_is_the_one_with_the_best_speed_up():
     rates = {4: Chain.constant(0.45), 8: Chain.constant(0.8), 16: Chain.constant(0.85), 24: Chain.constant(0.9)}
 
     def plan_of(method, rate):
-        return plan_method(rate, costs(), Limits(16, children=1), method, tie=0.0)
+        return plan_method(rate, costs(), Space(16, children=1), method, tie=0.0)
 
     best, answer = best_exit(rates, lambda layer: layerskip(setting(), exit_layer=layer), plan_of)
     speedups = {
@@ -157,7 +163,7 @@ def test_plain_decoding_beside_medusa_runs_no_heads():
 
 
 def test_a_medusa_tree_is_no_deeper_than_its_heads_and_no_wider_than_its_ranks():
-    answer = plan_method(Independent(0.9), costs(most=64), Limits(64), medusa(setting(), heads=3, max_rank=2), tie=0.0)
+    answer = plan_method(Independent(0.9), costs(most=64), Space(64), medusa(setting(), heads=3, max_rank=2), tie=0.0)
     assert answer.best.shape.depth <= 3
     assert max(answer.best.shape.ranks) <= 1
 
@@ -199,7 +205,7 @@ def test_topk_sets_the_width_of_every_pass_after_the_first_and_steps_the_depth()
     assert fixed.draft.at(1) == free.draft.at(1)
     assert fixed.draft.at(2) == free.draft.at(8)
     assert fixed.draft.at(20) == free.draft.at(20)
-    assert method_limits(Limits(64), fixed) == Limits(64, 3, 8)
+    assert method_limits(Space(64), fixed) == Space(64, 3, 8)
 
 
 def test_a_measured_head_replaces_the_derived_one():
@@ -238,7 +244,7 @@ def test_every_bundled_model_can_carry_a_head(name):
 def test_a_chain_draws_one_guess_a_position_and_sequoia_pays_every_level():
     draft = timed_draft(0.1)
     answers = {
-        method.name: plan_method(Independent(0.6), Costs([1.0] * 15), Limits(14), method, tie=0.0)
+        method.name: plan_method(Independent(0.6), RoundCosts([1.0] * 15), Space(14), method, tie=0.0)
         for method in (chain(draft), sequoia(draft))
     }
     assert set(answers["chain"].best.shape.widths) == {1}
@@ -269,16 +275,16 @@ def test_a_context_past_the_drafts_end_is_named():
 
 
 def test_specinfer_gives_a_whole_level_the_same_number_of_children():
-    shape = plan_method(Independent(0.6), Costs([1.0] * 41), Limits(40), specinfer([timed_draft(0.01)])).best.shape
+    shape = plan_method(Independent(0.6), RoundCosts([1.0] * 41), Space(40), specinfer([timed_draft(0.01)])).best.shape
     for above, width in itertools.pairwise((1, *shape.widths)):
         assert width % above == 0
     given = specinfer([timed_draft(0.01)], widths=(1, 1, 3, 1))
-    assert plan_method(Independent(0.6), Costs([1.0] * 41), Limits(40), given).best.shape.widths == (1, 1, 3, 3)
+    assert plan_method(Independent(0.6), RoundCosts([1.0] * 41), Space(40), given).best.shape.widths == (1, 1, 3, 3)
 
 
 def test_an_expansion_past_the_budget_is_refused():
     with pytest.raises(InputError, match="8 nodes and 4 levels"):
-        plan_method(Independent(0.6), Costs([1.0] * 8), Limits(7), specinfer([timed_draft(0)], widths=(1, 1, 3, 1)))
+        plan_method(Independent(0.6), RoundCosts([1.0] * 8), Space(7), specinfer([timed_draft(0)], widths=(1, 1, 3, 1)))
 
 
 @given(st.lists(st.lists(st.booleans(), min_size=3, max_size=3), min_size=1, max_size=40))
@@ -312,10 +318,12 @@ def test_drafts_that_never_agree_cover_at_most_their_sum(p, drafts):
 
 def test_rates_of_each_draft_alone_give_an_interval_and_those_of_the_merged_tree_none():
     method = specinfer([timed_draft(0.05), timed_draft(0.05)])
-    alone = plan_method(Independent(0.4), Costs([1.0] * 33), Limits(32), method)
+    alone = plan_method(Independent(0.4), RoundCosts([1.0] * 33), Space(32), method)
     low, high = alone.verdict.interval
     assert low == alone.verdict.speedup < high
-    assert plan_method(Independent(0.4), Costs([1.0] * 33), Limits(32), method, merged=True).verdict.interval is None
+    assert (
+        plan_method(Independent(0.4), RoundCosts([1.0] * 33), Space(32), method, merged=True).verdict.interval is None
+    )
 
 
 # ---- n-gram
@@ -323,7 +331,7 @@ def test_rates_of_each_draft_alone_give_an_interval_and_those_of_the_merged_tree
 
 def test_rounds_without_a_proposal_are_plain_passes():
     method = ngram(setting(), measured=timed_draft(0.1), proposal_share=0.4)
-    base = Costs([1.0, 1.2, 1.4, 1.6], overhead_s=0.5)
+    base = RoundCosts([1.0, 1.2, 1.4, 1.6], overhead_s=0.5)
     acceptance = method_acceptance(Chain((0.8, 0.7, 0.6)), method)
     shape = shape_of(TokenTree.chain(3), acceptance, method_costs(base, method))
     accepted = 0.8 + 0.8 * 0.7 + 0.8 * 0.7 * 0.6
@@ -334,7 +342,7 @@ def test_rounds_without_a_proposal_are_plain_passes():
 
 def test_the_break_even_of_lookups_is_that_of_rounds_with_a_proposal():
     method = ngram(setting(), measured=timed_draft(0.1), proposal_share=0.5)
-    even = plan_method(Independent(0.9), Costs([1.0] * 5), Limits(1), method).break_even
+    even = plan_method(Independent(0.9), RoundCosts([1.0] * 5), Space(1), method).break_even
     assert even.tau == pytest.approx(1.1)
     assert even.p == pytest.approx(0.2)
 
@@ -355,7 +363,7 @@ def test_a_mean_outside_one_and_the_cap_is_refused(drafted):
 
 
 def test_stopping_pays_the_passes_and_the_width_of_the_expected_length():
-    base = Costs([1.0, 1.1, 1.3, 1.6])
+    base = RoundCosts([1.0, 1.1, 1.3, 1.6])
     method = stopping(chain(timed_draft(0.2)), drafted=1.75, most=3)
     shape = shape_of(TokenTree.chain(3), Chain((0.8, 0.8, 0.8)), method_costs(base, method))
     assert shape.draft.total_s == pytest.approx(1.75 * 0.2)
@@ -381,16 +389,16 @@ def test_numbers_measured_under_another_rule_are_warned_of_by_name():
 
 
 def test_a_plan_with_a_method_and_without_an_acceptance_gives_the_break_even():
-    answer = plan_method(None, costs(), Limits(16), eagle(setting()))
+    answer = plan_method(None, costs(), Space(16), eagle(setting()))
     assert answer.verdict.speculate is None
     assert answer.break_even.p is not None
 
 
 @given(st.floats(0.1, 0.9), st.floats(0.0, 0.3))
 def test_a_free_tree_is_never_slower_than_the_chain_of_the_same_draft(p, pass_s):
-    base = Costs([1.0 + 0.02 * i for i in range(17)])
-    free = plan(Independent(p), method_costs(base, chain(timed_draft(pass_s))), Limits(16))
-    only = plan_method(Independent(p), base, Limits(16), chain(timed_draft(pass_s)))
+    base = RoundCosts([1.0 + 0.02 * i for i in range(17)])
+    free = plan(Independent(p), method_costs(base, chain(timed_draft(pass_s))), Space(16))
+    only = plan_method(Independent(p), base, Space(16), chain(timed_draft(pass_s)))
     assert only.best.shape.speedup <= free.best.shape.speedup * (1 + 1e-12)
 
 

@@ -6,12 +6,14 @@ import random
 
 import pytest
 
-from specplan.acceptance import Chain, Counts, Independent
-from specplan.drift import drift, still_best, window
-from specplan.errors import InputError
-from specplan.plan import Costs, Limits
+from specplan.acceptance.drift import drift, window
+from specplan.acceptance.kinds import Chain, Counts, Independent
+from specplan.base.errors import InputError
+from specplan.base.tree import TokenTree
+from specplan.planning.advise import still_best
+from specplan.search.costs import RoundCosts
+from specplan.search.space import Space
 from specplan.stacks.reading import Reading, to_acceptance
-from specplan.tree import TokenTree
 
 
 def counted(histogram, dialect="a histogram"):
@@ -78,8 +80,8 @@ def test_without_counts_nothing_is_said_of_noise():
 
 
 def test_the_shape_in_use_stops_being_the_best_when_acceptance_falls():
-    costs = Costs(verify_s=[0.010 + 0.001 * i for i in range(9)])
-    limits = Limits(8, 8, children=1)
+    costs = RoundCosts(verify_s=[0.010 + 0.001 * i for i in range(9)])
+    limits = Space(8, 8, children=1)
     used = TokenTree.chain(8)
     assert still_best(used, Chain.constant(0.95), limits, costs).still
     found = still_best(used, Chain.constant(0.5), limits, costs)

@@ -11,13 +11,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from specplan.cost import Load
-from specplan.engines import engine_names, load_engine, stored_class
-from specplan.errors import InputError
-from specplan.hardware import Hardware, load_hardware, override
-from specplan.model import load_model
-from specplan.pass_grid import pass_times
-from specplan.roofline import PassTimer, interval, pass_time, power_warning, roofline, several_query_note
+from specplan.base.errors import InputError
+from specplan.hardware.engines import engine_names, load_engine, stored_class
+from specplan.hardware.profile import Hardware, load_hardware, override
+from specplan.models.spec import load_model
+from specplan.timing.cost import Load
+from specplan.timing.grid import pass_times
+from specplan.timing.roofline import PassTimer, interval, pass_time, power_warning, roofline, several_query_note
 
 A100 = load_hardware("a100-80gb-sxm")
 H100 = load_hardware("h100-sxm")
@@ -374,7 +374,7 @@ def test_a_million_pass_times_take_under_5_seconds():
 def test_a_pass_time_needs_no_numpy():
     code = (
         "import sys; from specplan import ModelSpec, load_hardware, pass_time; "
-        "from specplan.engines import load_engine; "
+        "from specplan.hardware.engines import load_engine; "
         "pass_time(load_hardware('h100-sxm'), ModelSpec.from_params(8e9), engine=load_engine('vllm')); "
         "print(sorted({'numpy', 'scipy', 'torch', 'rich', 'pydantic'} & set(sys.modules)))"
     )

@@ -22,15 +22,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import specplan as sp
-from specplan.errors import DoesNotFit, InputError
-from specplan.plan import Costs, Dynamic
+from specplan.base.errors import DoesNotFit, InputError
+from specplan.base.tree import TokenTree
 from specplan.render.schemas import json_schema
+from specplan.search.costs import RoundCosts
+from specplan.search.space import Dynamic
 from specplan.stacks.capability import Scheduled, Wanted
 from specplan.stacks.export import export
 from specplan.stacks.exporting import check_schedule, export_to
 from specplan.stacks.registry import stack_of, stacks
 from specplan.stacks.sources import parse_schedule, source_of
-from specplan.tree import TokenTree
 
 T5 = [[0], [1], [0, 0], [0, 1], [1, 0]]
 WORKED = (Scheduled(1, 4, 4), Scheduled(5, 16, 2), Scheduled(17, 512, 0))
@@ -386,7 +387,7 @@ def test_lowering_gives_the_best_member_and_its_loss():
 
 
 def test_lowering_per_second_where_times_are_known():
-    costs = Costs(verify_s=[1.0] * 9, draft=sp_draft(0.4))
+    costs = RoundCosts(verify_s=[1.0] * 9, draft=sp_draft(0.4))
     found = export(T5, to="vllm", lower=True, acceptance=[0.6, 0.24], costs=costs)
     rates = {k: sum(0.6**i for i in range(k + 1)) / (1 + 0.4 * k) for k in range(9)}
     best = max(rates, key=rates.get)
@@ -395,7 +396,7 @@ def test_lowering_per_second_where_times_are_known():
 
 
 def sp_draft(seconds):
-    from specplan.drafters import timed_draft
+    from specplan.timing.draft import timed_draft
 
     return timed_draft(seconds)
 
@@ -781,7 +782,8 @@ def test_ranks_that_are_no_list_are_refused(ranks):
 def test_exporting_to_one_stack_loads_no_other_and_no_search():
     code = (
         "import sys; from specplan.cli.app import run; run(['export', '--k', '5', '--to', 'vllm']); "
-        "print([m for m in ('specplan.stacks.sglang', 'specplan.in_stack', 'specplan.roofline') if m in sys.modules])"
+        "rooms = ('specplan.stacks.sglang', 'specplan.search.within', 'specplan.timing.roofline');"
+        "print([m for m in rooms if m in sys.modules])"
     )
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert ran.stdout.splitlines()[-1] == "[]"

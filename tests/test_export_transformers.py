@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from specplan.base.tree import TokenTree
 from specplan.stacks.export import export
-from specplan.tree import TokenTree
 
 torch = pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers")

@@ -13,16 +13,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 
-from specplan.acceptance import Chain, Counts, Independent, Positional, wilson
-from specplan.drafters import timed_draft
-from specplan.plan import Costs, Limits, best_tree, evaluate
+from specplan.acceptance.kinds import Chain, Counts, Independent, Positional, wilson
+from specplan.base.tree import TokenTree
+from specplan.planning.plan import evaluate
+from specplan.planning.views import best_chain, positions, rank_rows, rate_grid, spans
 from specplan.render.figures import sheet as sheets
 from specplan.render.figures.heat import draw_heat
 from specplan.render.figures.measured import Compared, draw_curves, draw_ratios
 from specplan.render.figures.sheet import Panel, Sheet, drawn, write_sheet
 from specplan.render.figures.style import THEMES
-from specplan.tree import TokenTree
-from specplan.views import best_chain, positions, rank_rows, rate_grid, spans
+from specplan.search.best import best_tree
+from specplan.search.costs import RoundCosts
+from specplan.search.space import Space
+from specplan.timing.draft import timed_draft
 
 ROOT = Path(__file__).resolve().parent.parent
 spec = importlib.util.spec_from_file_location("refresh", ROOT / "docs" / "refresh.py")
@@ -155,7 +158,7 @@ def test_bars_of_methods_are_as_long_as_their_speedup(figure):
 
 
 def test_children_lie_inside_their_parent_and_beside_each_other():
-    tree = best_tree(Independent(0.5), Limits(60), None).tree
+    tree = best_tree(Independent(0.5), Space(60), None).tree
     reach = Independent(0.5).reach(tree)
     left = spans(tree, reach)
     for i, parent in enumerate(tree.parents):
@@ -265,8 +268,8 @@ def test_a_measured_curve_lies_on_the_axes_of_the_predicted_one():
 
 @given(st.floats(0.05, 0.95), st.integers(1, 40), st.integers(1, 6))
 def test_no_cell_of_the_grid_beats_the_optimum(p, nodes, depth):
-    acceptance, limits = Independent(p), Limits(nodes, depth)
-    costs = Costs(verify_s=[1 + 0.02 * n for n in range(nodes + 1)], draft=timed_draft(0.05))
+    acceptance, limits = Independent(p), Space(nodes, depth)
+    costs = RoundCosts(verify_s=[1 + 0.02 * n for n in range(nodes + 1)], draft=timed_draft(0.05))
     best = best_tree(acceptance, limits, costs).shape
     grid = rate_grid(acceptance, limits, costs, holding=[best])
     values = [value for row in grid.speedup for value in row if value is not None]
@@ -276,8 +279,8 @@ def test_no_cell_of_the_grid_beats_the_optimum(p, nodes, depth):
 
 
 def test_a_cell_of_the_grid_is_the_best_tree_of_that_size():
-    costs = Costs(verify_s=[1.0] * 5, draft=timed_draft(0.1))
-    grid = rate_grid(Independent(0.6), Limits(4, 2), costs)
+    costs = RoundCosts(verify_s=[1.0] * 5, draft=timed_draft(0.1))
+    grid = rate_grid(Independent(0.6), Space(4, 2), costs)
     every = [t for t in (TokenTree.full(2, 1), TokenTree.chain(2)) if t.depth <= 2]
     most = max(evaluate(tree, Independent(0.6), **costs.arguments()).accepted for tree in every)
     assert grid.speedup[1][1] == pytest.approx((1 + most) / (1 + 2 * 0.1 if most == 0.96 else 1.1))
@@ -373,9 +376,9 @@ def test_questions_without_a_picture_refuse_plot(refused):
 
 
 def test_the_heat_map_of_one_node_can_be_drawn():
-    costs = Costs(verify_s=[1.0, 1.0])
-    best = best_tree(Independent(0.6), Limits(1), costs).shape
-    grid = rate_grid(Independent(0.6), Limits(1), costs, holding=[best])
+    costs = RoundCosts(verify_s=[1.0, 1.0])
+    best = best_tree(Independent(0.6), Space(1), costs).shape
+    grid = rate_grid(Independent(0.6), Space(1), costs, holding=[best])
     panel = Panel(lambda axes, theme: draw_heat(axes, theme, grid, optimum=best, recommended=best))
     assert len(drawn(Sheet("x", [panel]), THEMES["light"]).findobj(mpl.axes.Axes)) == 2
 

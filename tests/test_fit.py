@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from specplan.acceptance import Chain, Counts, DepthTable, Independent, Mixture, Positional
-from specplan.errors import InputError
-from specplan.fit import TOLERANCE, fit, survival_of
+from specplan.acceptance.fit import TOLERANCE, fit, survival_of
+from specplan.acceptance.kinds import Chain, Counts, DepthTable, Independent, Mixture, Positional
+from specplan.base.errors import InputError
 
 MTP = (0.7617, 0.6158, 0.5125, 0.4243, 0.364, 0.3094, 0.2722, 0.2365)
 

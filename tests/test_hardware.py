@@ -17,9 +17,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from specplan import hardware_files, yaml_text
-from specplan.errors import InputError
-from specplan.hardware import (
+from specplan.base import yaml as yaml_text
+from specplan.base.errors import InputError
+from specplan.hardware import load as hardware_files
+from specplan.hardware.profile import (
     PRECISIONS,
     Efficiency,
     Hardware,
@@ -33,9 +34,9 @@ from specplan.hardware import (
     override,
     profile_text,
 )
-from specplan.model import load_model
-from specplan.pass_grid import pass_times
-from specplan.roofline import pass_time
+from specplan.models.spec import load_model
+from specplan.timing.grid import pass_times
+from specplan.timing.roofline import pass_time
 
 ROOT = Path(__file__).resolve().parent.parent
 NAMES = hardware_names()
@@ -369,7 +370,7 @@ def test_a_byte_order_mark_is_no_obstacle(tmp_path: Path) -> None:
 def test_profiles_are_found_inside_an_installed_package(tmp_path: Path) -> None:
     shutil.copytree(ROOT / "specplan", tmp_path / "specplan", ignore=shutil.ignore_patterns("__pycache__"))
     shutil.copytree(ROOT / "hardware", tmp_path / "specplan/_data/hardware")
-    code = "from specplan.hardware import load_hardware; print(load_hardware('NVIDIA L4').efficiency_for('bf16').tile)"
+    code = "from specplan import load_hardware; print(load_hardware('NVIDIA L4').efficiency_for('bf16').tile)"
     done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=True)
     assert done.stdout == "1\n"
 
@@ -1033,7 +1034,7 @@ def test_the_schema_describes_what_the_loader_takes() -> None:
 
 
 def test_a_bundled_device_its_defaults_and_a_set_value_need_no_pydantic() -> None:
-    code = "import sys; from specplan.hardware import load_hardware, override; d = load_hardware('a100');"
+    code = "import sys; from specplan.hardware.profile import load_hardware, override; d = load_hardware('a100');"
     code += "d.efficiency_for('bf16'); d.overhead_or_default(); d.attention_or_default(); d.link_or_default();"
     code += "override(d, {'memory.bandwidth': '3350GB/s', 'efficiency.fp8.tile': '8'});"
     code += "print(sorted({'pydantic', 'pydantic_core'} & set(sys.modules)))"
@@ -1079,7 +1080,7 @@ def test_defaults_are_not_shared_between_records() -> None:
 
 
 def test_the_profile_module_does_not_import_the_heavy_libraries() -> None:
-    code = "import sys, specplan.hardware as h; h.load_hardware('NVIDIA L4').efficiency_for('bf16');"
+    code = "import sys, specplan as h; h.load_hardware('NVIDIA L4').efficiency_for('bf16');"
     code += "print(sorted({'numpy', 'scipy', 'rich', 'torch', 'matplotlib'} & set(sys.modules)))"
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
     assert done.stdout == "[]\n"

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from specplan.errors import SpecplanError
-from specplan.hardware import load_hardware
+from specplan.base.errors import SpecplanError
+from specplan.hardware.profile import load_hardware
 from specplan.render.schemas import json_schema
 from specplan.stacks.llama_bench import read_llama_bench
 

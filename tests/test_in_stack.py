@@ -8,16 +8,20 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from specplan.acceptance import Chain, DepthTable, Independent, Mixture, Positional
-from specplan.batch import Stretch, best_split, schedule
-from specplan.drafters import Draft, timed_draft
-from specplan.errors import InputError
-from specplan.explain import ceiling, scaled, sensitivity, variants
-from specplan.families import best_uniform, full_tree_fitting
-from specplan.in_stack import families
-from specplan.optimize import best_trees, evaluate
-from specplan.plan import Costs, Limits, best_tree, plan, shape_of
-from specplan.tree import TokenTree
+from specplan.acceptance.kinds import Chain, DepthTable, Independent, Mixture, Positional
+from specplan.base.errors import InputError
+from specplan.base.tree import TokenTree
+from specplan.planning.batch import Stretch, best_split, schedule
+from specplan.planning.explain import ceiling, scaled, sensitivity, variants
+from specplan.planning.families import families
+from specplan.planning.plan import plan
+from specplan.search.best import best_tree
+from specplan.search.costs import RoundCosts
+from specplan.search.optimize import best_trees, evaluate
+from specplan.search.shape import shape_of
+from specplan.search.space import Space
+from specplan.search.uniform import best_uniform, full_tree_fitting
+from specplan.timing.draft import Draft, timed_draft
 
 acceptances = st.one_of(
     st.builds(Independent, st.floats(0.05, 0.95)),
@@ -28,7 +32,7 @@ acceptances = st.one_of(
 
 @st.composite
 def rounds(draw):
-    """Costs of a round in every convention."""
+    """RoundCosts of a round in every convention."""
     size = draw(st.integers(2, 16))
     level = draw(st.floats(0, 0.05))
     return {
@@ -84,13 +88,13 @@ def test_the_best_full_tree_is_the_best_of_all_of_them(acceptance, costs):
 def test_no_family_beats_the_free_optimum(acceptance, given_costs):
     # The dynamic family feeds its topk nodes only; where width costs nothing, that saves nothing.
     draft = given_costs["draft_s"] if isinstance(given_costs["draft_s"], float) else 0.2
-    costs = Costs(
+    costs = RoundCosts(
         verify_s=given_costs["verify_s"],
         draft=Draft("d", draft),
         overhead_s=given_costs["overhead_s"],
         draft_passes="all_but_leaf",
     )
-    limits = Limits(len(costs.verify_s) - 1, 4)
+    limits = Space(len(costs.verify_s) - 1, 4)
     free = best_tree(acceptance, limits, costs).shape
     for family in families(acceptance, limits, costs, free).values():
         if family is not None:
@@ -98,7 +102,7 @@ def test_no_family_beats_the_free_optimum(acceptance, given_costs):
 
 
 def test_a_dynamic_tree_of_one_context_is_a_static_tree_of_its_pool():
-    limits = Limits(8, 3)
+    limits = Space(8, 3)
     free = best_tree(Independent(0.6), limits, None).shape
     dynamic = families(Independent(0.6), limits, None, free)["dynamic"]
     assert dynamic.tau == pytest.approx(free.tau)
@@ -109,7 +113,7 @@ def test_dynamic_trees_gain_where_contexts_differ():
     # Two contexts, 0.9 and 0.4, half each, 15 drafted nodes: static joint optimum 4.969, per-context optimum 5.387
     # (tree_algorithms, section 3.5, by enumeration).
     mixed = Mixture((Independent(0.9), Independent(0.4)), (0.5, 0.5))
-    limits = Limits(15, 15)
+    limits = Space(15, 15)
     free = best_tree(mixed, limits, None).shape
     dynamic = families(mixed, limits, None, free)["dynamic"]
     assert free.tau == pytest.approx(4.969, abs=5e-4)
@@ -119,7 +123,7 @@ def test_dynamic_trees_gain_where_contexts_differ():
 
 def test_chain_data_leaves_only_the_chain_family():
     chain = Chain((0.8, 0.7))
-    found = families(chain, Limits(2, 2, 1), None, shape_of(TokenTree.chain(2), chain, None))
+    found = families(chain, Space(2, 2, 1), None, shape_of(TokenTree.chain(2), chain, None))
     assert [name for name, family in found.items() if family is not None] == ["free", "chain"]
 
 
@@ -148,8 +152,8 @@ def test_scaled_rows_stay_probabilities(factor):
 
 
 def test_a_change_that_leaves_the_optimum_costs_nothing():
-    costs = Costs(verify_s=[1.0] * 4 + [9.0] * 4, draft=timed_draft(0.05))
-    limits = Limits(7, 3)
+    costs = RoundCosts(verify_s=[1.0] * 4 + [9.0] * 4, draft=timed_draft(0.05))
+    limits = Space(7, 3)
     tree = best_tree(Independent(0.6), limits, costs).tree
     moved = sensitivity(tree, limits, variants(Independent(0.6), costs, None, None))
     assert set(moved) == {"acceptance -10 %", "acceptance +10 %", "draft cost -10 %", "draft cost +10 %"}
@@ -181,7 +185,7 @@ def test_the_schedule_finds_every_border_and_where_speculation_ends():
     def plan_at(batch):
         # compute-bound from 16 tokens in the pass on
         verify = [max(1.0, (width * batch) / 16) for width in range(1, 18)]
-        return plan(Independent(0.7), Costs(verify_s=verify, batch=batch), Limits(16, 8), tie=0.0)
+        return plan(Independent(0.7), RoundCosts(verify_s=verify, batch=batch), Space(16, 8), tie=0.0)
 
     found = schedule(range(1, 65), plan_at)
     assert found[0].batch_first == 1

@@ -13,7 +13,8 @@ pytest.importorskip("safetensors")
 import torch
 from measure_files import CONFIG, target_and_draft, write_prompts
 
-from specplan.acceptance_rules import child_prob_for
+from specplan.acceptance.rules import child_prob_for
+from specplan.base.tree import TokenTree
 from specplan.measure.decoder import random_weights
 from specplan.measure.draft_names import DraftSource, draft_source
 from specplan.measure.drafts import ModelDraft
@@ -22,7 +23,6 @@ from specplan.measure.rank_counts import SCHEMES, count_prompts, replayed
 from specplan.measure.tree_decode import decode
 from specplan.measure.walk import Sampling
 from specplan.render.schemas import json_schema
-from specplan.tree import TokenTree
 
 
 @pytest.fixture(scope="module")

@@ -14,8 +14,8 @@ pytest.importorskip("torch")
 import numpy as np
 import torch
 
-from specplan.errors import InputError
-from specplan.hardware import check_hardware, load_hardware, profile_text
+from specplan.base.errors import InputError
+from specplan.hardware.profile import check_hardware, load_hardware, profile_text
 from specplan.measure import width_curve
 from specplan.measure.clocks import Budget, Timer
 from specplan.measure.curve_fit import Timed, error_on_other_depths, fit_curve
@@ -23,7 +23,7 @@ from specplan.measure.decoder import DecoderConfig
 from specplan.measure.nvml import Library, Watch
 from specplan.measure.readings import Place
 from specplan.measure.width_curve import Load, depth_that_fits, line_shares
-from specplan.model import load_model
+from specplan.models.spec import load_model
 from specplan.render.schemas import json_schema
 
 # -- the fit ----------------------------------------------------------------------------------------------------------

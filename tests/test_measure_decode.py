@@ -11,13 +11,13 @@ pytest.importorskip("torch")
 
 import torch
 
-from specplan.errors import InputError
+from specplan.base.errors import InputError
+from specplan.base.tree import TokenTree
 from specplan.measure.decoder import DecoderConfig, random_weights
 from specplan.measure.drafts import ModelDraft, NgramDraft, NgramIndex
 from specplan.measure.tree_decode import NoDraft, Padding, decode, largest_gap, only_root
 from specplan.measure.walk import Proposal, Sampling
-from specplan.optimize import best_trees
-from specplan.tree import TokenTree
+from specplan.search.optimize import best_trees
 
 SHAPE = DecoderConfig(layers=6, hidden=48, intermediate=96, heads=6, kv_heads=2, head_dim=8, vocab=997)
 GREEDY = Sampling()

@@ -9,9 +9,9 @@ pytest.importorskip("torch")
 import torch
 
 from specplan import load_model
-from specplan.errors import InputError
+from specplan.base.errors import InputError
+from specplan.base.tree import TokenTree
 from specplan.measure.decoder import DecoderConfig, KVCache, causal_mask, random_weights
-from specplan.tree import TokenTree
 
 SHAPE = DecoderConfig(layers=3, hidden=48, intermediate=96, heads=6, kv_heads=2, head_dim=8, vocab=61)
 

@@ -14,7 +14,7 @@ pytest.importorskip("torch")
 
 import torch
 
-from specplan.hardware import Hardware, check_hardware, load_hardware, profile_text
+from specplan.hardware.profile import Hardware, check_hardware, load_hardware, profile_text
 from specplan.measure import bandwidth, device, matmul
 from specplan.measure.clocks import Budget, Timer, Timing, undisturbed
 from specplan.measure.nvml import Library

@@ -11,13 +11,13 @@ import torch
 from measure_files import CONFIG, save, write_prompts
 from safetensors.torch import save_file
 
-from specplan.errors import InputError
+from specplan.base.errors import InputError
+from specplan.base.tree import TokenTree
 from specplan.measure.decoder import random_weights
 from specplan.measure.draft_names import draft_source
 from specplan.measure.rank_counts import Answered, ranks_of
 from specplan.measure.tree_decode import NoDraft, decode, prefill
 from specplan.measure.walk import Sampling
-from specplan.tree import TokenTree
 
 TREE = TokenTree.full([3, 2, 1])
 PROMPT = [3, 1, 4, 1, 5]

@@ -16,10 +16,10 @@ pytest.importorskip("torch")
 
 import torch.distributed
 
-from specplan.hardware import check_hardware, load_hardware, profile_text
+from specplan.hardware.profile import check_hardware, load_hardware, profile_text
 from specplan.measure.allreduce import SIZES, LinkReading, Message, fitted, with_link
 from specplan.render.schemas import json_schema
-from specplan.roofline import all_reduce_s
+from specplan.timing.roofline import all_reduce_s
 
 
 @pytest.mark.skipif(not torch.distributed.is_gloo_available(), reason="needs gloo")

@@ -9,14 +9,14 @@ pytest.importorskip("torch")
 import torch
 from scipy.stats import chi2
 
-from specplan.acceptance_rules import child_prob_for
-from specplan.errors import InputError
+from specplan.acceptance.rules import child_prob_for
+from specplan.base.errors import InputError
+from specplan.base.tree import TokenTree
 from specplan.measure import walk
 from specplan.measure.decoder import DecoderConfig, random_weights
 from specplan.measure.drafts import ModelDraft, drawn_tokens
 from specplan.measure.tree_decode import decode
 from specplan.measure.walk import Proposal, Sampling, accept
-from specplan.tree import TokenTree
 
 
 @pytest.fixture(autouse=True, scope="module")

@@ -13,13 +13,13 @@ pytest.importorskip("safetensors")
 import torch
 from measure_files import target_and_draft, write_prompts
 
-from specplan.acceptance import Positional
+from specplan.acceptance.kinds import Positional
+from specplan.base.tree import TokenTree
 from specplan.measure.outcome import Term, explanation, identity_of, terms_of
 from specplan.measure.tree_decode import Decoded, Round
 from specplan.measure.validation import Alone, Validated
 from specplan.render.measured_decode import NAMES
 from specplan.render.schemas import json_schema
-from specplan.tree import TokenTree
 
 TREE = [[0], [1], [0, 0], [0, 1], [0, 0, 0]]
 

@@ -11,7 +11,8 @@ pytest.importorskip("torch")
 
 import torch
 
-from specplan.errors import InputError
+from specplan.base.errors import InputError
+from specplan.base.tree import TokenTree
 from specplan.measure.adapter import load_any
 from specplan.measure.decoder import causal_mask
 from specplan.measure.drafts import ModelDraft, NgramDraft
@@ -19,7 +20,6 @@ from specplan.measure.text import load_tokenizer, read_prompts
 from specplan.measure.tree_decode import NoDraft, decode
 from specplan.measure.walk import Sampling
 from specplan.measure.weights import half_split, load_decoder
-from specplan.tree import TokenTree
 
 gguf = pytest.importorskip("gguf")
 safetensors_torch = pytest.importorskip("safetensors.torch")

@@ -18,12 +18,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from specplan.errors import EnvironmentProblem, InputError
-from specplan.hf_config import read_config
-from specplan.hf_quant import grouped
-from specplan.model import FORMATS, ModelSpec, load_model
-from specplan.model_files import aliases, data_folder, describe, load, names
-from specplan.weights_files import GGML_TYPES, gguf_header, read_safetensors, safetensors_header
+from specplan.base.errors import EnvironmentProblem, InputError
+from specplan.models.huggingface.config import read_config
+from specplan.models.huggingface.quant import grouped
+from specplan.models.load import aliases, data_folder, describe, load, names
+from specplan.models.spec import FORMATS, ModelSpec, load_model
+from specplan.models.weights import GGML_TYPES, gguf_header, read_safetensors, safetensors_header
 
 DATA = Path(__file__).parent / "data" / "models"
 FACTS = list(csv.DictReader((DATA / "model_facts.csv").read_text(encoding="utf-8").splitlines()))

@@ -16,12 +16,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from specplan.acceptance import Acceptance, ByDepth, Chain, DepthTable, Independent, Mixture, Paths, Positional
-from specplan.errors import InputError
-from specplan.frontier import BestFirst, LevelLists
-from specplan.knapsack import Knapsack
-from specplan.optimize import best_trees, best_uniform, evaluate, fastest_tree, full_tree_fitting
-from specplan.tree import TokenTree
+from specplan.acceptance.kinds import Acceptance, ByDepth, Chain, DepthTable, Independent, Mixture, Paths, Positional
+from specplan.base.errors import InputError
+from specplan.base.tree import TokenTree
+from specplan.search.frontier import BestFirst, LevelLists
+from specplan.search.knapsack import Knapsack
+from specplan.search.optimize import best_trees, best_uniform, evaluate, fastest_tree, full_tree_fitting
 
 CASES = json.loads(gzip.decompress((Path(__file__).parent / "data" / "tree_cases.json.gz").read_bytes()))
 VECTORS = {name: vector["p"] for name, vector in CASES["vectors"].items()}
@@ -687,7 +687,7 @@ def test_a_large_budget_has_its_best_full_tree_quickly():
 
 def test_the_optimizer_imports_no_numerics_for_a_depth_only_question():
     code = (
-        "import sys; from specplan.acceptance import Independent; from specplan.optimize import *;"
+        "import sys; from specplan.acceptance.kinds import Independent; from specplan.search.optimize import *;"
         "fastest_tree(Independent(0.6), verify_s=[1] * 15, draft_s=0.1, max_nodes=14, max_depth=5);"
         "best_trees(Independent(0.6), max_nodes=14, max_depth=14).tree(14, 14);"
         "print([m for m in ('numpy', 'scipy', 'pydantic', 'yaml', 'rich', 'torch') if m in sys.modules])"

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from specplan.errors import InputError
-from specplan.hardware import load_hardware, override
-from specplan.price import Rates, price, watts_of
+from specplan.base.errors import InputError
+from specplan.hardware.profile import load_hardware, override
+from specplan.planning.price import Rates, price, watts_of
 from specplan.render.schemas import json_schema
 
 PLAN = "plan --gpu a100 --params 13e9 --p 0.6 --budget 14"

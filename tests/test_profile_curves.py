@@ -6,12 +6,12 @@ import math
 
 import pytest
 
-from specplan.cost import Load
-from specplan.errors import InputError
-from specplan.hardware import Curve, Point, load_hardware
-from specplan.model import ModelSpec
-from specplan.pass_grid import pass_times
-from specplan.roofline import PassTimer, rooflines
+from specplan.base.errors import InputError
+from specplan.hardware.profile import Curve, Point, load_hardware
+from specplan.models.spec import ModelSpec
+from specplan.timing.cost import Load
+from specplan.timing.grid import pass_times
+from specplan.timing.roofline import PassTimer, rooflines
 
 PROFILE = """\
 name: x

@@ -17,15 +17,19 @@ from typing import Any, ClassVar
 import jsonschema
 import pytest
 
-from specplan.acceptance import Chain, Independent
-from specplan.cells import cell, price_at
+from specplan.acceptance.kinds import Chain, Independent
+from specplan.base.tree import TokenTree
 from specplan.cli.app import run
-from specplan.drafters import Draft, timed_draft
-from specplan.methods import chain, sequoia, tree
-from specplan.plan import Costs, Limits, best_tree, plan, shape_of
+from specplan.methods.catalogue import chain, sequoia, tree
+from specplan.planning.cells import cell, price_at
+from specplan.planning.plan import plan
 from specplan.render.report import page
 from specplan.render.schemas import json_schema
-from specplan.tree import TokenTree
+from specplan.search.best import best_tree
+from specplan.search.costs import RoundCosts
+from specplan.search.shape import shape_of
+from specplan.search.space import Space
+from specplan.timing.draft import Draft, timed_draft
 
 UNKNOWN = "--gpu a100 --model llama-3-8b --draft llama-3.2-1b"
 ASKED = f"{UNKNOWN} --p 0.6"
@@ -131,7 +135,7 @@ def test_the_sliders_hold_what_plan_finds_and_never_more(report, specplan, metho
 @pytest.mark.parametrize("draft", [timed_draft(0.05), Draft("wide", lambda width: 0.02 + 0.004 * width)])
 @pytest.mark.parametrize("make", [tree, chain, sequoia])
 def test_a_cell_is_a_real_tree_within_the_limits_at_its_true_cost(make, draft):
-    costs, limits = Costs(verify_s=[1 + 0.01 * n for n in range(65)], overhead_s=0.1), Limits(64, 8)
+    costs, limits = RoundCosts(verify_s=[1 + 0.01 * n for n in range(65)], overhead_s=0.1), Space(64, 8)
     for p in (0.0, 0.2, 0.6, 0.9, 1.0):
         priced = price_at(costs, limits, make(draft), lambda priced: None)
         shape = cell(priced, Independent(p), tie=0.0).shape
@@ -143,7 +147,7 @@ def test_a_cell_is_a_real_tree_within_the_limits_at_its_true_cost(make, draft):
 
 
 def test_a_cell_equals_the_plan_where_chains_are_short():
-    costs, limits = Costs(verify_s=[1 + 0.05 * n for n in range(9)]), Limits(8, 8)
+    costs, limits = RoundCosts(verify_s=[1 + 0.05 * n for n in range(9)]), Space(8, 8)
     priced = price_at(costs, limits, chain(timed_draft(0.1)), lambda priced: None)
     for p in (0.1, 0.5, 0.7, 0.9):
         found = plan(Independent(p), priced.costs, priced.limits, tie=0.01)
@@ -151,8 +155,8 @@ def test_a_cell_equals_the_plan_where_chains_are_short():
 
 
 def test_a_cell_of_chain_data_is_a_chain():
-    costs = Costs(verify_s=[1.0] * 9)
-    priced = price_at(costs, Limits(8, children=1), tree(timed_draft(0.01)), lambda priced: None)
+    costs = RoundCosts(verify_s=[1.0] * 9)
+    priced = price_at(costs, Space(8, children=1), tree(timed_draft(0.01)), lambda priced: None)
     assert cell(priced, Chain((0.9, 0.8, 0.7)), tie=0.0).shape.widths == (1, 1, 1)
 
 

@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from specplan.cost import Load
-from specplan.errors import InputError
-from specplan.hardware import Hardware, load_hardware, override
-from specplan.model import ModelSpec, load_model
-from specplan.roofline import (
+from specplan.base.errors import InputError
+from specplan.hardware.profile import Hardware, load_hardware, override
+from specplan.models.spec import ModelSpec, load_model
+from specplan.timing.cost import Load
+from specplan.timing.roofline import (
     PassTimer,
     all_reduce_s,
     knee_width,

@@ -12,30 +12,20 @@ import specplan
 
 PACKAGE = Path(specplan.__file__).parent
 ROOMS = (
-    ("errors", "units"),
-    ("records", "yaml_text"),
-    ("tree",),
-    ("acceptance", "by_k", "by_context", "acceptance_rules", "acceptance_files", "smooth"),
-    ("files",),
-    ("curve",),
-    ("hardware", "hardware_files", "hardware_check", "engines"),
-    ("model", "model_files", "vocabulary", "weights_files", "hf_config", "hf_families", "hf_fields", "hf_quant"),
-    ("measured_curves",),
-    ("cost",),
-    ("roofline", "pass_grid"),
-    ("rounds", "frontier", "grove", "knapsack", "width_search", "families", "optimize"),
-    ("simulate",),
-    ("drafters", "memory"),
-    ("plan",),
-    ("in_stack", "batch", "views", "explain", "tail", "price", "methods", "compare", "cells"),
-    ("fit", "drift"),
-    ("advise", "sweep", "validate"),
-    ("stacks",),
-    ("measure",),
-    ("render",),
-    ("cli",),
+    "base",
+    "acceptance",
+    "hardware",
+    "models",
+    "timing",
+    "search",
+    "methods",
+    "stacks",
+    "planning",
+    "measure",
+    "render",
+    "cli",
 )
-RANK = {module: rank for rank, room in enumerate(ROOMS) for module in room}
+RANK = {room: rank for rank, room in enumerate(ROOMS)}
 
 
 def room_of(path: Path) -> str:
@@ -43,7 +33,7 @@ def room_of(path: Path) -> str:
 
 
 def imported(path: Path) -> set[str]:
-    """Top-level modules of the package that this file imports, under TYPE_CHECKING left out."""
+    """Rooms that this file imports from, under TYPE_CHECKING left out."""
     depth = len(path.relative_to(PACKAGE).parts)
     found: set[str] = set()
     stack: list[ast.AST] = [ast.parse(path.read_text(encoding="utf-8"))]
@@ -58,8 +48,13 @@ def imported(path: Path) -> set[str]:
 
 
 def test_every_module_has_a_room():
-    modules = {room_of(path) for path in PACKAGE.rglob("*.py")} - {"__init__", "__main__"}
-    assert modules == set(RANK)
+    assert {room_of(path) for path in PACKAGE.rglob("*.py")} - {"__init__", "__main__"} == set(ROOMS)
+
+
+def test_every_room_says_in_a_sentence_what_it_is():
+    for room in ROOMS:
+        said = ast.get_docstring(ast.parse((PACKAGE / room / "__init__.py").read_text(encoding="utf-8")))
+        assert said, room
 
 
 def test_imports_run_downwards_only():

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from specplan.acceptance import Acceptance, Chain, DepthTable, Independent, Mixture, Paths, Positional
-from specplan.errors import InputError
-from specplan.optimize import best_trees
-from specplan.simulate import simulate
-from specplan.tree import TokenTree
+from specplan.acceptance.kinds import Acceptance, Chain, DepthTable, Independent, Mixture, Paths, Positional
+from specplan.base.errors import InputError
+from specplan.base.tree import TokenTree
+from specplan.planning.simulate import simulate
+from specplan.search.optimize import best_trees
 
 CASES: list[tuple[Acceptance, TokenTree]] = [
     (Independent(0.6), TokenTree.full(2, 3)),

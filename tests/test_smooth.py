@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from specplan.acceptance import DepthTable, Independent, Mixture, Positional
-from specplan.smooth import falling, smoothed
+from specplan.acceptance.kinds import DepthTable, Independent, Mixture, Positional
+from specplan.acceptance.smooth import falling, smoothed
 
 CASES = json.loads(gzip.decompress((Path(__file__).parent / "data" / "tree_cases.json.gz").read_bytes()))
 

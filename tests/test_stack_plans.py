@@ -11,12 +11,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from specplan.acceptance import Chain, DepthTable, Independent, Mixture, Positional
-from specplan.batch import fewest_stretches, schedule
-from specplan.drafters import Draft
-from specplan.in_stack import Runnable, best_dynamic, dynamic_tree, plan_in_stack, search_in
-from specplan.plan import Costs, Dynamic, Limits, best_tree, plan
-from specplan.tree import TokenTree
+from specplan.acceptance.kinds import Chain, DepthTable, Independent, Mixture, Positional
+from specplan.base.tree import TokenTree
+from specplan.planning.batch import fewest_stretches, schedule
+from specplan.planning.in_stack import plan_in_stack
+from specplan.planning.plan import plan
+from specplan.search.best import best_tree
+from specplan.search.costs import RoundCosts
+from specplan.search.space import Dynamic, Runnable, Space
+from specplan.search.within import best_dynamic, dynamic_tree, search_in
+from specplan.timing.draft import Draft
 
 DEVICE = "--gpu h100 --model llama-3-8b"
 
@@ -47,8 +51,8 @@ def test_a_dynamic_tree_is_the_one_that_the_engines_rule_grows(steps, topk, data
 @settings(deadline=None, max_examples=40)
 @given(st.floats(0.2, 0.9), st.floats(0.0, 0.1), st.floats(0.0, 0.3), st.booleans())
 def test_the_best_dynamic_settings_are_the_best_of_all_of_them(p, per_token, draft_s, linear):
-    costs = Costs(verify_s=[1.0 + per_token * i for i in range(13)], draft=Draft("d", draft_s), overhead_s=0.05)
-    limits = Limits(12, 4, 3)
+    costs = RoundCosts(verify_s=[1.0 + per_token * i for i in range(13)], draft=Draft("d", draft_s), overhead_s=0.05)
+    limits = Space(12, 4, 3)
     found = best_dynamic(Independent(p), limits, costs, linear_pool=linear)
     rates = [1.0]
     for steps, topk in itertools.product(range(1, 5), range(1, 4)):
@@ -74,8 +78,8 @@ FAMILIES = [
 @pytest.mark.parametrize("runnable", FAMILIES, ids=str)
 @pytest.mark.parametrize("acceptance", [Independent(0.7), Positional((0.5, 0.2, 0.1))], ids=str)
 def test_a_plan_recommends_what_the_stack_runs_and_never_beats_the_free_optimum(runnable, acceptance):
-    costs = Costs(verify_s=[1.0 + 0.02 * i for i in range(33)], draft=Draft("d", 0.05), overhead_s=0.05)
-    limits = Limits(32, 6)
+    costs = RoundCosts(verify_s=[1.0 + 0.02 * i for i in range(33)], draft=Draft("d", 0.05), overhead_s=0.05)
+    limits = Space(32, 6)
     found = plan_in_stack(acceptance, costs, limits, runnable, tie=0.0)
     shape = found.recommended
     assert shape.nodes <= (runnable.nodes or 32)
@@ -88,32 +92,32 @@ def test_a_plan_recommends_what_the_stack_runs_and_never_beats_the_free_optimum(
 
 
 def test_a_chain_stack_gets_the_best_chain_not_a_tree_cut_down():
-    costs = Costs(verify_s=[1.0] * 65, draft=Draft("d", 0.1))
-    free = best_tree(Independent(0.6), Limits(64), costs).shape
-    found = plan_in_stack(Independent(0.6), costs, Limits(64), Runnable("chain"), tie=0.0).recommended
+    costs = RoundCosts(verify_s=[1.0] * 65, draft=Draft("d", 0.1))
+    free = best_tree(Independent(0.6), Space(64), costs).shape
+    found = plan_in_stack(Independent(0.6), costs, Space(64), Runnable("chain"), tie=0.0).recommended
     rates = {k: sum(0.6**i for i in range(k + 1)) / (1 + 0.1 * k) for k in range(20)}
     assert found.nodes == max(rates, key=rates.get)
     assert found.nodes != free.depth
 
 
 def test_chain_data_plans_topk_1_in_a_dynamic_stack():
-    found = search_in(Runnable("dynamic"))(Chain((0.8, 0.7, 0.6)), Limits(64, 16, 1), None).shape
+    found = search_in(Runnable("dynamic"))(Chain((0.8, 0.7, 0.6)), Space(64, 16, 1), None).shape
     assert found.dynamic == Dynamic(3, 1, 3)
 
 
 def test_dynamic_settings_gain_over_fixed_trees_where_contexts_differ():
     mixed = Mixture((Independent(0.9), Independent(0.4)), (0.5, 0.5))
-    found = best_dynamic(mixed, Limits(15, 15), None).shape
+    found = best_dynamic(mixed, Space(15, 15), None).shape
     assert found.tau == pytest.approx(5.387, abs=5e-4)
     assert 1 + sum(found.level_survival) == pytest.approx(found.tau)
 
 
 def test_a_level_that_is_asked_for_is_there():
     # One child at the first level takes all: without the rule, depth 1 is best.
-    costs = Costs(verify_s=[1.0, 1.01, 1.5, 1.6, 1.7])
+    costs = RoundCosts(verify_s=[1.0, 1.01, 1.5, 1.6, 1.7])
     rows = DepthTable(((0.6, 0.2), (0.1,)))
-    assert search_in(Runnable("static"))(rows, Limits(4), costs).shape.depth == 1
-    assert search_in(Runnable("static", min_depth=2))(rows, Limits(4), costs).shape.depth in (0, 2)
+    assert search_in(Runnable("static"))(rows, Space(4), costs).shape.depth == 1
+    assert search_in(Runnable("static", min_depth=2))(rows, Space(4), costs).shape.depth in (0, 2)
 
 
 def test_few_ranges_stay_within_the_tie_at_every_batch_tried():
@@ -121,8 +125,8 @@ def test_few_ranges_stay_within_the_tie_at_every_batch_tried():
 
     def plan_at(batch):
         verify = [max(1.0, (width * batch) / 40) for width in range(1, 10)]
-        costs = Costs(verify_s=verify, batch=batch, draft=Draft("d", 0.05))
-        plans[batch] = plan(Independent(0.8), costs, Limits(8, 8, 1), tie=0.01)
+        costs = RoundCosts(verify_s=verify, batch=batch, draft=Draft("d", 0.05))
+        plans[batch] = plan(Independent(0.8), costs, Space(8, 8, 1), tie=0.01)
         return plans[batch]
 
     batches = list(range(1, 65))
@@ -216,17 +220,17 @@ def every_record():
 
 @pytest.mark.parametrize("to", list(every_record()))
 def test_what_is_searched_for_a_stack_can_be_exported_to_it(to):
-    from specplan.errors import InputError
+    from specplan.base.errors import InputError
     from specplan.stacks.export import export
     from specplan.stacks.lowering import runnable
     from specplan.stacks.registry import stack_of
 
     _, record, _ = stack_of(to)
-    costs = Costs(verify_s=[1.0 + 0.01 * i for i in range(64)], draft=Draft("d", 0.05))
+    costs = RoundCosts(verify_s=[1.0 + 0.01 * i for i in range(64)], draft=Draft("d", 0.05))
     known = ((Independent(0.6), costs), (Positional((0.5, 0.2, 0.1)), None), (DepthTable(((0.6, 0.2), (0.4,))), costs))
     for (acceptance, priced), method in itertools.product(known, record.methods):
         for nodes in (2, 31):
-            shape = search_in(runnable(record, method))(acceptance, Limits(nodes), priced).shape
+            shape = search_in(runnable(record, method))(acceptance, Space(nodes), priced).shape
             try:
                 found = export(shape, to=to, method=method, exit_layer=4)
             except InputError as error:

@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from specplan.errors import InputError, SpecplanError
-from specplan.files import parse_json
+from specplan.base.errors import InputError, SpecplanError
+from specplan.base.files import parse_json
+from specplan.base.tree import TokenTree
 from specplan.stacks.detect import line_readers, read_any
 from specplan.stacks.reading import Series
-from specplan.tree import TokenTree
 
 DIALECTS = Path(__file__).parent / "data" / "dialects"
 V1 = "INFO SpecDecoding metrics: Mean acceptance length: "

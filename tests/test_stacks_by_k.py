@@ -7,15 +7,18 @@ from pathlib import Path
 
 import pytest
 
-from specplan.acceptance import Chain, Independent, Mixture
-from specplan.acceptance_files import acceptance_document, acceptance_from_document
-from specplan.by_k import ByK, at_length, mixed
-from specplan.errors import InputError
-from specplan.fit import fit
-from specplan.optimize import best_trees, fastest_tree
-from specplan.plan import Costs, Limits, best_tree, plan
+from specplan.acceptance.by_k import ByK, at_length, mixed
+from specplan.acceptance.documents import acceptance_document, acceptance_from_document
+from specplan.acceptance.fit import fit
+from specplan.acceptance.kinds import Chain, Independent, Mixture
+from specplan.base.errors import InputError
+from specplan.base.tree import TokenTree
+from specplan.planning.plan import plan
+from specplan.search.best import best_tree
+from specplan.search.costs import RoundCosts
+from specplan.search.optimize import best_trees, fastest_tree
+from specplan.search.space import Space
 from specplan.stacks.detect import read_any
-from specplan.tree import TokenTree
 
 PROFILE = str(Path(__file__).parent / "data" / "dialects" / "speculation_profile.json")
 DEVICE = "--gpu h100 --model llama-3-8b --draft llama-3.2-1b"
@@ -95,16 +98,16 @@ def test_the_document_keeps_the_lengths_and_reads_back():
 
 
 def test_the_best_chain_is_one_of_those_that_were_measured():
-    costs = Costs(verify_s=[0.010 + 0.0005 * i for i in range(9)])
+    costs = RoundCosts(verify_s=[0.010 + 0.0005 * i for i in range(9)])
     rates = {k: tau / (0.010 + 0.0005 * k) for k, tau in DSPARK.items()}
     best = max(rates, key=rates.get)
-    found = best_tree(ByK(DSPARK), Limits(8, children=1), costs)
+    found = best_tree(ByK(DSPARK), Space(8, children=1), costs)
     assert (found.shape.nodes, found.shape.tau, found.optimality) == (best, DSPARK[best], "proved")
     some = ByK({2: 2.51, 8: 3.47})
     assert fastest_tree(some, verify_s=costs.verify_s, max_nodes=8, max_depth=8).tree.nodes in (2, 8)
-    answer = plan(some, costs, Limits(8, children=1))
+    answer = plan(some, costs, Space(8, children=1))
     assert {row.nodes for row in answer.best.candidates if row.depth is not None} == {0, 2, 8}
-    assert best_tree(some, Limits(7, children=1), None).shape.nodes == 2
+    assert best_tree(some, Space(7, children=1), None).shape.nodes == 2
     with pytest.raises(InputError, match="measured shapes alone"):
         best_trees(some, max_nodes=4, max_depth=4)
 

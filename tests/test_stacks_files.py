@@ -8,10 +8,10 @@ from pathlib import Path
 import jsonschema
 import pytest
 
-from specplan.acceptance_files import acceptance_document, acceptance_from_document
+from specplan.acceptance.documents import acceptance_document, acceptance_from_document
+from specplan.base.tree import TokenTree
 from specplan.render.schemas import json_schema
 from specplan.stacks.detect import read_acceptance
-from specplan.tree import TokenTree
 
 DIALECTS = Path(__file__).parent / "data" / "dialects"
 

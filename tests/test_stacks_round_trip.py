@@ -204,7 +204,7 @@ def test_simulated_rounds_come_back_with_the_same_tokens_per_round(name, rates):
 
 
 def chain(k):
-    from specplan.tree import TokenTree
+    from specplan.base.tree import TokenTree
 
     return TokenTree.chain(k)
 

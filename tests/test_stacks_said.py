@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from specplan.errors import InputError
+from specplan.base.errors import InputError
+from specplan.base.tree import TokenTree
 from specplan.stacks.detect import read_acceptance, read_any
-from specplan.tree import TokenTree
 
 DIALECTS = Path(__file__).parent / "data" / "dialects"
 V1 = "SpecDecoding metrics: "

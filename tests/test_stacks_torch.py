@@ -9,7 +9,7 @@ import zipfile
 
 import pytest
 
-from specplan.errors import InputError
+from specplan.base.errors import InputError
 from specplan.stacks.detect import read_acceptance
 from specplan.stacks.torch_file import read_tensors
 

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from specplan.errors import InputError
+from specplan.base.errors import InputError
 from specplan.stacks.detect import read_any
 
 

@@ -13,7 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from specplan.errors import DoesNotFit, EnvironmentProblem
+from specplan.base.errors import DoesNotFit, EnvironmentProblem
+from specplan.base.tree import TokenTree
 from specplan.stacks import buffers, sequoia, specinfer
 from specplan.stacks._trtllm_static import STATIC
 from specplan.stacks._trtllm_static import export as trtllm_export
@@ -22,7 +23,6 @@ from specplan.stacks.capability import Capability, Wanted
 from specplan.stacks.growmap import growmap
 from specplan.stacks.limits import broken_limits, require_within
 from specplan.stacks.registry import stack_of
-from specplan.tree import TokenTree
 
 DATA = json.loads(gzip.decompress((Path(__file__).parent / "data" / "trees" / "buffers.json.gz").read_bytes()))
 TREES = {name: TokenTree.from_paths(paths) for name, paths in DATA["trees"].items()}

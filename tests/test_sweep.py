@@ -13,7 +13,7 @@ from operator import itemgetter
 
 import pytest
 
-import specplan.sweep
+import specplan.planning.sweep
 from specplan.render.rows import COLUMNS, TYPES, read_rows
 
 GRID = "sweep --gpu a100,l4 --model llama-3-8b --method chain,medusa --draft llama-3.2-1b --batch 1..12 --p 0.4..0.8"
@@ -22,7 +22,7 @@ GRID = "sweep --gpu a100,l4 --model llama-3-8b --method chain,medusa --draft lla
 @pytest.fixture
 def small_chunks(monkeypatch):
     """Many chunks of a small grid."""
-    monkeypatch.setattr(specplan.sweep, "POINTS", 40)
+    monkeypatch.setattr(specplan.planning.sweep, "POINTS", 40)
 
 
 # ---- the points

@@ -12,12 +12,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from specplan.acceptance import Independent, Mixture, Positional
-from specplan.errors import InputError
-from specplan.optimize import best_trees
-from specplan.plan import Costs, Limits
-from specplan.render.schemas import json_schema
-from specplan.tail import (
+from specplan.acceptance.kinds import Independent, Mixture, Positional
+from specplan.base.errors import InputError
+from specplan.base.tree import TokenTree
+from specplan.planning.deadline import (
     Burst,
     accepted_counts,
     burst_times,
@@ -28,7 +26,10 @@ from specplan.tail import (
     smallest_tree,
     tail,
 )
-from specplan.tree import TokenTree
+from specplan.render.schemas import json_schema
+from specplan.search.costs import RoundCosts
+from specplan.search.optimize import best_trees
+from specplan.search.space import Space
 
 PASS_S = 12.75e-3
 BURSTS = 100_000
@@ -156,8 +157,12 @@ def test_the_mean_is_above_tokens_over_tau_by_less_than_a_round():
 
 
 def test_the_smallest_tree_is_in_time_and_no_smaller_shape_is():
-    acceptance, costs, burst = Independent(0.6), Costs(verify_s=[PASS_S] * 7), Burst(60, deadline_s=0.4, percentile=0.9)
-    met = smallest_tree(burst, acceptance, Limits(6), costs)
+    acceptance, costs, burst = (
+        Independent(0.6),
+        RoundCosts(verify_s=[PASS_S] * 7),
+        Burst(60, deadline_s=0.4, percentile=0.9),
+    )
+    met = smallest_tree(burst, acceptance, Space(6), costs)
     assert met.times.probability >= 0.9
     assert met.times.percentile_s <= 0.4
     for nodes in range(met.shape.nodes):
@@ -167,28 +172,28 @@ def test_the_smallest_tree_is_in_time_and_no_smaller_shape_is():
 
 
 def test_plain_decoding_is_the_smallest_when_it_is_in_time():
-    met = smallest_tree(Burst(60, deadline_s=1.0), Independent(0.6), Limits(8), Costs(verify_s=[PASS_S] * 9))
+    met = smallest_tree(Burst(60, deadline_s=1.0), Independent(0.6), Space(8), RoundCosts(verify_s=[PASS_S] * 9))
     assert met.shape.nodes == 0
     assert met.times.probability == 1.0
 
 
 def test_no_tree_meets_a_deadline_below_one_round():
-    costs = Costs(verify_s=[PASS_S] * 40)
-    assert smallest_tree(Burst(60, deadline_s=0.01), Independent(0.9), Limits(39), costs) is None
-    assert smallest_tree(Burst(60, deadline_s=0.5, ttft_s=0.6), Independent(0.9), Limits(39), costs) is None
+    costs = RoundCosts(verify_s=[PASS_S] * 40)
+    assert smallest_tree(Burst(60, deadline_s=0.01), Independent(0.9), Space(39), costs) is None
+    assert smallest_tree(Burst(60, deadline_s=0.5, ttft_s=0.6), Independent(0.9), Space(39), costs) is None
 
 
 def test_the_cheapest_device_is_the_cheapest_of_those_in_time():
     devices = {
-        "dear": (4.0, Costs(verify_s=[5e-3] * 9)),
-        "fit": (2.0, Costs(verify_s=[10e-3] * 9)),
-        "slow": (1.0, Costs(verify_s=[40e-3] * 9)),
+        "dear": (4.0, RoundCosts(verify_s=[5e-3] * 9)),
+        "fit": (2.0, RoundCosts(verify_s=[10e-3] * 9)),
+        "slow": (1.0, RoundCosts(verify_s=[40e-3] * 9)),
     }
     burst = Burst(60, deadline_s=0.4)
-    chosen = cheapest_device(devices, burst, Independent(0.6), Limits(8))
+    chosen = cheapest_device(devices, burst, Independent(0.6), Space(8))
     assert chosen.name == "fit"
-    assert [offer.name for offer in offers(devices, burst, Independent(0.6), Limits(8))] == ["slow", "fit", "dear"]
-    assert cheapest_device(devices, Burst(60, deadline_s=0.02), Independent(0.6), Limits(8)) is None
+    assert [offer.name for offer in offers(devices, burst, Independent(0.6), Space(8))] == ["slow", "fit", "dear"]
+    assert cheapest_device(devices, Burst(60, deadline_s=0.02), Independent(0.6), Space(8)) is None
 
 
 # ---- refusals
@@ -213,7 +218,7 @@ def test_a_burst_out_of_range_is_refused(wrong):
 
 def test_multiples_of_a_plain_pass_have_no_deadline():
     with pytest.raises(InputError, match="seconds"):
-        tail(Burst(60), TokenTree.chain(1), Independent(0.5), Costs(verify_s=[1.0, 1.1], relative=True))
+        tail(Burst(60), TokenTree.chain(1), Independent(0.5), RoundCosts(verify_s=[1.0, 1.1], relative=True))
 
 
 # ---- the command

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from specplan.errors import InputError
-from specplan.tree import TokenTree
+from specplan.base.errors import InputError
+from specplan.base.tree import TokenTree
 
 # Mask of the nodes A, B, A1, A2, B1, B2: each sees itself and its parent.
 SIX_NODE_MASK = (

@@ -12,15 +12,15 @@ from pathlib import Path
 
 import pytest
 
-from specplan.acceptance import DepthTable
-from specplan.errors import InputError
+from specplan.acceptance.kinds import DepthTable
+from specplan.base.errors import InputError
+from specplan.base.tree import TokenTree
 from specplan.stacks import sequoia
 from specplan.stacks.capability import Wanted
 from specplan.stacks.growmap import growmap, successors_of
 from specplan.stacks.path_list import parse_paths, paths_of
 from specplan.stacks.registry import stack_of
 from specplan.stacks.tree_files import read_tree, tree_of
-from specplan.tree import TokenTree
 
 PUBLISHED = json.loads(gzip.decompress((Path(__file__).parent / "data" / "trees" / "published.json.gz").read_bytes()))
 LISTS, GROWMAPS, HEADS = PUBLISHED["path_lists"], PUBLISHED["growmaps"], PUBLISHED["medusa_heads"]

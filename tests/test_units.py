@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from specplan import units
-from specplan.errors import InputError
+from specplan.base import units
+from specplan.base.errors import InputError
 
 PARSERS = (
     units.parse_bytes,

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import pytest
 
-from specplan.acceptance import Chain
-from specplan.tree import TokenTree
+from specplan.acceptance.kinds import Chain
+from specplan.base.tree import TokenTree
 
 # (case, K, mean tokens a round with the bonus token)
 LENGTHS = [

@@ -7,16 +7,18 @@ import json
 import jsonschema
 import pytest
 
-from specplan.acceptance import Independent
-from specplan.drafters import Draft
-from specplan.errors import InputError
-from specplan.plan import Costs, Dynamic
+from specplan.acceptance.kinds import Independent
+from specplan.base.errors import InputError
+from specplan.planning.validate import validate
 from specplan.render.schemas import json_schema
+from specplan.search.costs import RoundCosts
+from specplan.search.space import Dynamic
 from specplan.stacks.bench_files import bench_of
-from specplan.validate import Measured, validate
+from specplan.stacks.measured import Measured
+from specplan.timing.draft import Draft
 
 # A pass of any width up to 9 takes 20 ms, a draft pass 2 ms, a round 1 ms more; p = 0.5.
-COSTS = Costs([0.020] * 9, Draft("draft", 0.002), 0.001, batch=2)
+COSTS = RoundCosts([0.020] * 9, Draft("draft", 0.002), 0.001, batch=2)
 HALF = Independent(0.5)
 
 

@@ -4,8 +4,8 @@ from typing import Annotated, Any
 
 import typer
 
-from .. import units
-from ..errors import InputError
+from ..base import units
+from ..base.errors import InputError
 from . import chances, values
 from .app import Command, new_app
 from .finish import check_plot, finish
@@ -104,7 +104,7 @@ def _live(live: Live, given: Acceptance) -> Any:
 
 def _drift(given: Acceptance, shape: Length, output: Output) -> None:
     """Two files or snapshots compared."""
-    from ..drift import drift
+    from ..acceptance.drift import drift
     from ..render.drift import drift_answer
 
     if len(given.acceptance) != 2:

@@ -4,8 +4,8 @@ import math
 from dataclasses import replace
 from typing import Any
 
-from .. import units
-from ..errors import InputError
+from ..base import units
+from ..base.errors import InputError
 from . import chances, methods, options, pricing, scenes, values
 from .app import Command, new_app
 from .finish import finish
@@ -37,9 +37,9 @@ def advise(
     What runs now is --k K or --from FILE, else the length that the acceptance was measured with. Times come from a
     device, a model and a draft, or are measured: plain decoding, and the round or the time per token in use.
     """
-    from ..advise import advise as judge
-    from ..by_k import at_length
-    from ..drift import still_best
+    from ..acceptance.by_k import at_length
+    from ..planning.advise import advise as judge
+    from ..planning.advise import still_best
     from ..render.advise import advise_answer
 
     place = scenes.scene(device, target)
@@ -81,7 +81,7 @@ def _since(
     """The earlier acceptance, what changed, and the one to judge by: of two pages of counters, the rounds between."""
     if running.before is None:
         return None, None, likely
-    from ..drift import drift, is_snapshot_pair, window
+    from ..acceptance.drift import drift, is_snapshot_pair, window
 
     if likely is None:
         raise InputError("--before without an acceptance to compare with", hint="--acceptance FILE is the newer one")
@@ -95,9 +95,9 @@ def _since(
 
 def _in_use(shape: options.Shape, likely: Any) -> Any:
     """The tree that runs now."""
-    from ..advise import known_length
-    from ..by_k import standing_for
-    from ..tree import TokenTree
+    from ..acceptance.by_k import standing_for
+    from ..base.tree import TokenTree
+    from ..planning.advise import known_length
 
     if shape.from_ is not None and shape.k is None:
         from ..stacks.tree_files import read_tree
@@ -117,7 +117,7 @@ def _in_use(shape: options.Shape, likely: Any) -> Any:
 
 def _measured(place: Any, running: options.Running, used: Any, likely: Any) -> Any:
     """Costs from measured times, None when they are not given."""
-    from ..advise import costs_from_measured
+    from ..planning.advise import costs_from_measured
 
     round_s = values.read("--round", running.round, units.parse_time)
     spec_s = values.read("--measured-spec-tpot", running.measured_spec_tpot, units.parse_time)
@@ -148,7 +148,7 @@ def _planned(
     place: Any, running: options.Running, draft: Draft, verify: Verify, shape: Shape, used: Any, *, drafted: bool
 ) -> Any:
     """Costs of a device, a model and a draft, or of a measured curve; up to the tree in use at least."""
-    from ..plan import useful_limit
+    from ..search.space import useful_limit
 
     if verify.verify_curve is None and place.hardware is None and place.model is None:
         raise InputError(

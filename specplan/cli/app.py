@@ -13,7 +13,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from .. import __version__
-from ..errors import SpecplanError, did_you_mean
+from ..base.errors import SpecplanError, did_you_mean
 from .progress import METER
 
 # verb -> what it does. The module of the same name in this package is imported when the verb is used.

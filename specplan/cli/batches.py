@@ -6,13 +6,17 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ..batch import ForAll, Stretch, doublings, fewest_stretches, mean, one_for_all, schedule
-from ..in_stack import plan_with, priced_again
-from ..plan import Costs, Limits, Plan, Shape
+from ..planning.batch import ForAll, Stretch, doublings, fewest_stretches, mean, one_for_all, schedule
+from ..planning.in_stack import plan_with
+from ..planning.plan import Plan
+from ..search.costs import RoundCosts
+from ..search.shape import Shape
+from ..search.space import Space
+from ..search.within import priced_again
 from . import pricing, scenes
 
 # Batch -> the plan there with its costs and limits.
-PlanAt = Callable[[int], tuple[Plan, Costs, Limits]]
+PlanAt = Callable[[int], tuple[Plan, RoundCosts, Space]]
 
 
 @dataclass(frozen=True)
@@ -48,7 +52,7 @@ def one_or_chains(
     name: str,
     batches: Sequence[int],
     plan_at: PlanAt,
-    costs_at: Callable[[int, int], Costs],
+    costs_at: Callable[[int, int], RoundCosts],
     acceptance: Any,
     chains: ByBatch | None,
 ) -> ByBatch:

@@ -6,8 +6,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from .. import units
-from ..errors import InputError
+from ..base import units
+from ..base.errors import InputError
 from . import options, scenes, values
 from .progress import METER
 
@@ -49,7 +49,7 @@ def acceptance(
     with values.naming(named[0]):
         found = _measured_under(found, given)
     if given.smooth:
-        from ..smooth import smoothed
+        from ..acceptance.smooth import smoothed
 
         found = smoothed(found)
     return _with_ranks(found) if given.assume_ranks and not found.siblings_known else found
@@ -57,7 +57,7 @@ def acceptance(
 
 def at_context(found: Any, target: options.Target) -> Any:
     """The acceptance of prompts as long as --context, where a file tells them apart."""
-    from .. import by_context
+    from ..acceptance import by_context
 
     context = values.read("--context", target.context, units.parse_tokens)
     return by_context.at_context(found, None if context is None else int(context))
@@ -65,7 +65,7 @@ def at_context(found: Any, target: options.Target) -> Any:
 
 def _with_ranks(found: Any) -> Any:
     """Chain data with siblings taken as independent, in every part of a mixture."""
-    from ..acceptance import Chain, Mixture
+    from ..acceptance.kinds import Chain, Mixture
 
     if isinstance(found, Mixture):
         return replace(found, components=tuple(_with_ranks(part) for part in found.components))
@@ -82,7 +82,7 @@ def _with_ranks(found: Any) -> Any:
 def _measured_under(found: Any, given: options.Acceptance) -> Any:
     """The acceptance with the rule and the temperature that the options state."""
     if given.rule is not None:
-        from ..acceptance_rules import RULES
+        from ..acceptance.rules import RULES
 
         if given.rule not in RULES:
             raise InputError(f"--rule {given.rule[:40]!r} is not known", hint="one of " + ", ".join(RULES))
@@ -115,7 +115,7 @@ def _mismatch(what: str, measured: Any, used: Any) -> tuple[str, ...]:
 
 
 def _acceptance(way: str, given: options.Acceptance, shape: options.Shape | options.Length) -> Any:
-    from ..acceptance import Chain, Independent, Positional
+    from ..acceptance.kinds import Chain, Independent, Positional
 
     if way == "--p":
         assert given.p is not None
@@ -181,7 +181,7 @@ def from_file(path: str, given: options.Acceptance, **more: Any) -> Any:
 
 def from_files(entries: list[str], given: options.Acceptance) -> Any:
     """The acceptance in a file, or the mixture of several: by the weights given, else by the rounds counted."""
-    from ..by_k import mixed
+    from ..acceptance.by_k import mixed
 
     parts = [_split_weight(entry) for entry in entries]
     found = [from_file(path, given) for path, _ in parts]
@@ -255,7 +255,7 @@ def given_tree(shape: options.Shape, acceptance: options.Acceptance) -> Any:
     With --accept-length and --accept-rate, --k is the K that was measured; the chain of that K is
     evaluated unless a budget asks for a search.
     """
-    from ..tree import TokenTree
+    from ..base.tree import TokenTree
 
     if shape.from_ is not None:
         if shape.k is not None:
@@ -294,7 +294,7 @@ def as_deep_as(place: scenes.Scene, tree: Any, acceptance: Any) -> Any:
     known = None if acceptance is None else acceptance.max_depth
     if tree is None or known is None or tree.depth <= known or not acceptance.by_node:
         return acceptance
-    from ..fit import extended
+    from ..acceptance.fit import extended
 
     longer = extended(acceptance, tree.depth)
     never = (

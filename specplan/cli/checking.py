@@ -7,7 +7,7 @@ from typing import Any
 
 import typer
 
-from ..errors import InputError
+from ..base.errors import InputError
 from ..stacks.settings_text import SERVER
 from . import values
 from .finish import finish

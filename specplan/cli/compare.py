@@ -51,7 +51,7 @@ def compare(
     unless --acceptance-of says otherwise. With --stack vllm each is planned inside what vLLM can run, and those
     that it does not draft by stay with the reason.
     """
-    from ..methods import METHODS
+    from ..methods.catalogue import METHODS
     from ..render.compare import compare_answer
 
     check_plot(plot)

@@ -5,7 +5,7 @@ from typing import Annotated, Any
 
 import typer
 
-from ..errors import InputError, did_you_mean
+from ..base.errors import InputError, did_you_mean
 from .app import VERBS, Command, Verbs, new_app
 
 app = new_app()
@@ -35,8 +35,8 @@ def completion(
     eval "$(specplan completion zsh)"       in ~/.zshrc
     specplan completion fish | source       in ~/.config/fish/config.fish
     """
-    from ..engines import engine_names
-    from ..methods import METHODS
+    from ..hardware.engines import engine_names
+    from ..methods.catalogue import METHODS
     from ..render.completion import script
     from ..stacks.registry import stacks
 

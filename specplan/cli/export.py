@@ -5,7 +5,7 @@ from typing import Annotated, Any
 
 import typer
 
-from ..errors import InputError
+from ..base.errors import InputError
 from . import chances, checking, options, stack, values
 from .app import Command, new_app
 from .finish import finish
@@ -84,8 +84,8 @@ def _nothing(file: str | None, what: Exported) -> bool:
 
 def _source(file: str | None, what: Exported) -> Any:
     """What is exported, from the one option that says it."""
+    from ..base.tree import TokenTree
     from ..stacks import sources
-    from ..tree import TokenTree
 
     ways = {"PLAN|TREE": file, "--schedule": what.schedule, "--k": what.k}
     named = [option for option, value in ways.items() if value is not None]
@@ -111,7 +111,7 @@ def _with_hub_names(source: Any) -> Any:
     """Bundled models under the names that stacks load; what a plan calls its draft may be no name at all."""
     from dataclasses import replace
 
-    from ..model_files import aliases
+    from ..models.load import aliases
 
     known = {name.casefold() for name in aliases()}
     draft = source.draft if source.draft is not None and source.draft.casefold() in known else None

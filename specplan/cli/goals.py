@@ -6,8 +6,8 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
-from .. import units
-from ..errors import InputError
+from ..base import units
+from ..base.errors import InputError
 from . import options, scenes, values
 
 
@@ -35,9 +35,9 @@ def _deadline(place: scenes.Scene, goal: options.Goal, answer: Any, costs: Any, 
     burst = _burst(goal)
     if burst is None:
         return None
-    from ..acceptance import Mixture
-    from ..tail import deadline
-    from ..tree import TokenTree
+    from ..acceptance.kinds import Mixture
+    from ..base.tree import TokenTree
+    from ..planning.deadline import deadline
 
     chosen = answer.recommended or answer.plain
     tree = TokenTree.from_parents(chosen.parents, chosen.ranks)
@@ -60,7 +60,7 @@ def _burst(goal: options.Goal) -> Any:
             if value is not None:
                 raise InputError(f"{option} needs the length of the burst", hint="add --tokens 60")
         return None
-    from ..tail import Burst
+    from ..planning.deadline import Burst
 
     tokens = values.positive("--tokens", goal.tokens)
     deadline_s = values.read("--deadline", goal.deadline, units.parse_time)
@@ -87,7 +87,7 @@ def _price(place: scenes.Scene, goal: options.Goal, answer: Any, costs: Any) -> 
         raise InputError(f"--price-per-hour {goal.price_per_hour} is negative", hint="--price-per-hour 2.5")
     if an_hour is not None and costs.relative:
         raise InputError("--price-per-hour needs seconds", hint="give the verification curve in ms or s")
-    from ..price import Rates, price, watts_of
+    from ..planning.price import Rates, price, watts_of
 
     watts = None if place.hardware is None else watts_of(place.hardware)
     if costs.relative or (an_hour is None and watts is None):

@@ -10,8 +10,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from .. import units
-from ..errors import InputError, did_you_mean
+from ..base import units
+from ..base.errors import InputError, did_you_mean
 from . import chances, methods, options, pricing, scenes, values
 from .grid_options import Chances, Devices, Drafts, Limit, Targets, Ways
 from .options import Group
@@ -78,7 +78,7 @@ class Wanted:
         ]
 
     def _engines(self, device: Devices) -> list[Any]:
-        from ..engines import load_engine
+        from ..hardware.engines import load_engine
 
         with values.naming("--engine"):
             return [load_engine(name) for name in _listed(device.engine)] or [None]
@@ -99,7 +99,7 @@ class Wanted:
         device, target, draft, _, _, shape = self.options
         tie = 0.01 if shape.tie is None else values.tie(shape.tie)
         depth, children = self._depth_and_children(shape)
-        from ..sweep import Cell
+        from ..planning.sweep import Cell
 
         overheads = [pricing.overhead(place, draft, relative=False) for place in self.devices]
         for (place, overhead_s), model, tp, engine, method in itertools.product(
@@ -135,7 +135,7 @@ class Wanted:
                 )
 
     def _depth_and_children(self, shape: Limit) -> tuple[int, int | None]:
-        from ..plan import DEFAULT_DEPTH
+        from ..search.space import DEFAULT_DEPTH
 
         depth = DEFAULT_DEPTH if shape.max_depth is None else values.positive("--max-depth", shape.max_depth)
         children = None if shape.max_children is None else values.positive("--max-children", shape.max_children)
@@ -235,7 +235,7 @@ def _contexts(text: str | None) -> list[int]:
 
 def _chances(given: Chances, shape: Limit, contexts: list[int]) -> list[Any]:
     """One acceptance a value of --p or a file; any other way is one of its own; none is None."""
-    from ..sweep import Chance
+    from ..planning.sweep import Chance
 
     plain = {name: value for name, value in vars(given).items() if name in options.Acceptance.declared()}
     target = options.Target.with_defaults(context=str(contexts[0]) if len(contexts) == 1 and contexts[0] else None)
@@ -261,7 +261,7 @@ def _chances(given: Chances, shape: Limit, contexts: list[int]) -> list[Any]:
 
 def _drafts(given: Drafts) -> list[tuple[str | None, Any, Any]]:
     """(name, what prices it, model) of every draft."""
-    from ..drafters import PASSES, SHAPES
+    from ..timing.draft import PASSES, SHAPES
 
     for option, value, known in (
         ("--draft-passes", given.draft_passes, PASSES),
@@ -303,19 +303,19 @@ def _without_models(drafts: Sequence[tuple[Any, Any, Any]]) -> list[tuple[Any, A
 
 
 def _free(setting: Any, plain_s: Any) -> Any:
-    from ..drafters import free_draft
+    from ..timing.draft import free_draft
 
     return free_draft()
 
 
 def _timed(seconds: float, setting: Any, plain_s: Any) -> Any:
-    from ..drafters import timed_draft
+    from ..timing.draft import timed_draft
 
     return timed_draft(seconds)
 
 
 def _by_ratio(ratio: float, setting: Any, plain_s: Any) -> Any:
-    from ..drafters import draft_by_ratio
+    from ..timing.draft import draft_by_ratio
 
     return draft_by_ratio(ratio, plain_s)
 
@@ -328,7 +328,7 @@ def build(
     method: str, asked: Any, given: options.Draft, source: Any, setting: Any, plain_s: Any, acceptance: Any
 ) -> Any:
     """The method with its draft, for one setting."""
-    from ..methods import Method
+    from ..methods.catalogue import Method
 
     if method == "tree":
         return Method(method, source(setting, plain_s))
@@ -338,7 +338,7 @@ def build(
 
 def _problem(model: Any, draft: Any, offload: str | None) -> str | None:
     """Why a pair cannot be planned; in a grid that is an answer and no mistake."""
-    from ..drafters import check_against_target
+    from ..models.pair import check_against_target
 
     if offload == "experts" and not model.is_moe:
         return f"--offload experts: {model.name} has no experts"
@@ -355,7 +355,7 @@ def _problem(model: Any, draft: Any, offload: str | None) -> str | None:
 
 def fill(groups: Sequence[Group], path: str) -> None:
     """The values of a YAML file where the command line gives none."""
-    from ..yaml_text import read_file, read_yaml
+    from ..base.yaml import read_file, read_yaml
 
     with values.naming("--grid"):
         node = read_yaml(read_file(path), where=path)

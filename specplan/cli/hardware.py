@@ -5,7 +5,7 @@ from typing import Annotated, Any
 
 import typer
 
-from ..errors import InputError
+from ..base.errors import InputError
 from . import values
 from .app import Command, new_app
 from .finish import finish
@@ -24,7 +24,7 @@ def _root() -> None:
 @command
 def list_(output: Output) -> None:
     """All bundled device profiles."""
-    from ..hardware import hardware_names, load_hardware
+    from ..hardware.profile import hardware_names, load_hardware
     from ..render.hardware import list_answer
 
     finish(list_answer([load_hardware(name) for name in hardware_names()]), output)
@@ -37,7 +37,7 @@ def show(
     output: Output,
 ) -> None:
     """One profile with its derived numbers and sources."""
-    from ..hardware import load_hardware
+    from ..hardware.profile import load_hardware
     from ..render.hardware import show_answer
 
     finish(show_answer(load_hardware(name)), output)
@@ -47,7 +47,7 @@ def show(
 @command
 def check(file: Annotated[str, typer.Argument(metavar="FILE", help="A profile of your own.")], output: Output) -> None:
     """Check a profile: units, sparse peaks, ratios, missing sources. Exit 1 on an error."""
-    from ..hardware import check_hardware
+    from ..hardware.profile import check_hardware
     from ..render.hardware import check_answer
 
     problems = check_hardware(values.read_file("FILE", file), where=file)
@@ -65,7 +65,7 @@ def new(
     """A commented starting file for a device of your own."""
     import sys
 
-    from ..hardware import load_hardware, new_profile_text
+    from ..hardware.profile import load_hardware, new_profile_text
     from ..render.output import write_whole
 
     text = new_profile_text(load_hardware(like))
@@ -87,10 +87,10 @@ def import_(imported: Imported, output: Printed) -> None:
     specplan hardware import --llama-bench bench.json --out my-gpu.yaml
     specplan hardware import --csv curve.csv --gpu a100 --model llama-2-13b --dtype bf16 --out my-gpu.yaml
     """
-    from ..hardware import load_hardware, profile_text
-    from ..measured_curves import with_curves
+    from ..hardware.profile import load_hardware, profile_text
     from ..render.measured import import_answer
     from ..render.output import write_whole
+    from ..timing.measured import with_curves
 
     if (imported.llama_bench is None) == (imported.csv is None):
         raise InputError("nothing to import", hint="give --llama-bench FILE or --csv FILE, one of them")
@@ -124,8 +124,8 @@ def _bench(imported: Imported, file: str) -> tuple[Any, str | None, list[str]]:
 
 def _table(imported: Imported, file: str) -> tuple[Any, str | None, list[str]]:
     """(curves, None, notes) of a table; it names no device."""
-    from .. import units
-    from ..measured_curves import curves_of_table
+    from ..base import units
+    from ..timing.measured import curves_of_table
 
     model, params = _model_name(imported.model), values.read("--params", imported.params, units.parse_count)
     text = values.read_file("--csv", file)
@@ -134,13 +134,13 @@ def _table(imported: Imported, file: str) -> tuple[Any, str | None, list[str]]:
 
 def _model_name(given: str | None) -> str | None:
     """The bundled model's own name, so that --model finds the curve by any of its names."""
-    from ..model import load_model
+    from ..models.spec import load_model
 
     return None if given is None else load_model(given).name
 
 
 def _dtype(given: str | None) -> str | None:
-    from ..model import weight_format
+    from ..models.spec import weight_format
 
     with values.naming("--dtype"):
         return None if given is None else weight_format(given).name

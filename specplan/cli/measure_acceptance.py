@@ -4,8 +4,8 @@ import sys
 from dataclasses import replace
 from typing import Any
 
-from ..errors import InputError
-from ..tree import TokenTree
+from ..base.errors import InputError
+from ..base.tree import TokenTree
 from .finish import finish
 from .measure_models import Room, enough_memory, room
 from .measuring import check_folder

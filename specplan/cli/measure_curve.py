@@ -4,8 +4,8 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from .. import units
-from ..errors import InputError
+from ..base import units
+from ..base.errors import InputError
 from . import values
 from .finish import check_plot, finish
 from .measuring import check_folder, check_profile_path, incomplete, origin, place_from
@@ -76,7 +76,7 @@ def curve(of: Curves, measuring: Measuring, output: Output, plot: Plot) -> None:
 def _models(of: Curves) -> list[Any]:
     """The target and the drafts; a shape that cannot be computed is refused before anything is timed."""
     from ..measure.decoder import DecoderConfig
-    from ..model import load_model
+    from ..models.spec import load_model
 
     if of.model is None:
         raise InputError("no model given", hint="--model llama-3.2-1b, or --model path/to/config.json")
@@ -89,7 +89,7 @@ def _models(of: Curves) -> list[Any]:
 
 
 def _profile(of: Curves) -> Any:
-    from ..hardware import load_hardware
+    from ..hardware.profile import load_hardware
 
     if of.profile is None:
         return None
@@ -159,9 +159,9 @@ def _anchors(hardware: Any, of: Curves, place: Any) -> tuple[dict[str, float], l
 
 def _write(path: str, hardware: Any, tables: Sequence[Any], models: Sequence[Any], source: str) -> None:
     """The profile with the curves, written whole."""
-    from ..hardware import profile_text
-    from ..measured_curves import curve_of, with_curves
+    from ..hardware.profile import profile_text
     from ..render.output import write_whole
+    from ..timing.measured import curve_of, with_curves
 
     by_name = {model.name: model for model in models}
     curves = [
@@ -181,7 +181,7 @@ def _write(path: str, hardware: Any, tables: Sequence[Any], models: Sequence[Any
 
 def _identity(model: Any) -> dict[str, Any]:
     """A bundled model by its name; one from a path by its number of weights, which any path to it shares."""
-    from ..model import model_names
+    from ..models.spec import model_names
 
     return {"model": model.name} if model.name in model_names() else {"params": float(model.params_total)}
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import typer
 
-from ..errors import InputError
+from ..base.errors import InputError
 from . import values
 from .finish import check_plot, finish
 from .measure_models import Room, enough_memory, room
@@ -73,7 +73,7 @@ def _acceptance(validation: Validation) -> Any:
 def _profile(validation: Validation) -> Any:
     if validation.profile is None:
         return None
-    from ..hardware import load_hardware
+    from ..hardware.profile import load_hardware
 
     return load_hardware(validation.profile)
 
@@ -82,10 +82,10 @@ def _predicted(given: Room, decoding: Decoding, profile: Any, alone: Any, contex
     """Times of the passes as the profile has them, or as they were timed alone."""
     if profile is None:
         return alone
-    from ..drafters import first_layers
     from ..measure.validation import by_profile
     from ..measure.weights import find_model
-    from ..model import load_model
+    from ..methods.heads import first_layers
+    from ..models.spec import load_model
 
     target = load_model(str(find_model(str(decoding.model))), dtype=given.dtype)
     draft = None

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from ..errors import InputError
+from ..base.errors import InputError
 from . import values
 from .finish import finish
 from .measure_link import measure_link
@@ -25,7 +25,7 @@ def device(measuring: Measuring, of: Measured, output: Printed) -> None:
     from ..measure import need
 
     need("torch")
-    from ..hardware import profile_text
+    from ..hardware.profile import profile_text
     from ..measure import place as places
     from ..measure.device import read_dtypes, readings
     from ..measure.profile_out import check_place, profile_name, profile_of
@@ -73,7 +73,7 @@ def device(measuring: Measuring, of: Measured, output: Printed) -> None:
 
 def _with_kept(hardware: Any, out: str) -> tuple[Any, str]:
     """The profile with curves and link of the one that it replaces, if that was of this same device; what was kept."""
-    from ..hardware import load_hardware
+    from ..hardware.profile import load_hardware
 
     try:
         before = load_hardware(out)

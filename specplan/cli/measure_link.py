@@ -3,7 +3,7 @@
 import os
 from typing import Any
 
-from ..errors import EnvironmentProblem, InputError
+from ..base.errors import EnvironmentProblem, InputError
 from .finish import finish
 from .measuring import origin, place_from
 from .options import Measuring, Printed
@@ -14,7 +14,7 @@ def measure_link(measuring: Measuring, out: str | None, output: Printed, *, tp: 
     """Time the all-reduce of `tp` processes; the first one prints, and writes `link` into the profile `out`."""
     rank, local = _rank(tp)
     hardware = _profile(out)
-    from ..hardware import profile_text
+    from ..hardware.profile import profile_text
     from ..measure.allreduce import all_reduce_times, with_link
     from ..render.measured import link_answer
     from ..render.output import write_whole
@@ -53,7 +53,7 @@ def _own_device(measuring: Measuring, local: int) -> Measuring:
 
 def _profile(out: str | None) -> Any:
     """The profile that takes the link; it has to be there already."""
-    from ..hardware import load_hardware
+    from ..hardware.profile import load_hardware
 
     if out is None:
         return None

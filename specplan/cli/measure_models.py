@@ -5,8 +5,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from .. import units
-from ..errors import EnvironmentProblem, InputError
+from ..base import units
+from ..base.errors import EnvironmentProblem, InputError
 from . import values
 from .options import Decoding
 

@@ -4,7 +4,7 @@ import os
 import sys
 from typing import Any
 
-from ..errors import EnvironmentProblem, InputError
+from ..base.errors import EnvironmentProblem, InputError
 from . import values
 from .options import Measuring
 
@@ -52,7 +52,7 @@ def origin(place: Any) -> str:
     import datetime
 
     from .. import __version__
-    from ..units import plural
+    from ..base.units import plural
 
     how = place.timer.clock if place.is_cuda else f"{place.timer.clock}, {plural(place.timer.threads, 'thread')}"
     day = datetime.date.today().isoformat()

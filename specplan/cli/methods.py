@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
-from .. import units
-from ..errors import InputError, did_you_mean
+from ..base import units
+from ..base.errors import InputError, did_you_mean
 from . import options, pricing, scenes, values
 
 # Settings that one method alone takes.
@@ -60,8 +60,8 @@ def asked(
     every      True where no --method means all of them
     families   True where --heads and --max-rank also shape --families
     """
-    from ..in_stack import DEFAULT_HEADS, DEFAULT_MAX_RANK
-    from ..methods import METHODS
+    from ..methods.catalogue import METHODS
+    from ..planning.families import DEFAULT_HEADS, DEFAULT_MAX_RANK
 
     names = tuple(dict.fromkeys(_known(name, METHODS) for name in given.method))
     _refuse_strays(given, heads, max_rank, METHODS if every and not names else names, families, every)
@@ -114,7 +114,7 @@ def _exits(text: str | None) -> tuple[int | None, dict[int, Any]]:
         return None, {}
     if ":" not in text:
         return values.positive("--exit-layer", text), {}
-    from ..acceptance import Chain
+    from ..acceptance.kinds import Chain
 
     exits = {}
     for part in text.split(","):
@@ -134,7 +134,7 @@ def _stop(given: options.Methods, shape: options.Shape, steps: int | None) -> tu
         raise InputError("--drafted-per-round needs the cap it was measured with", hint="add --k 8, or --steps 8")
     assert drafted is not None
     with values.naming("--drafted-per-round"):
-        from ..methods import keep_rate
+        from ..methods.catalogue import keep_rate
 
         keep_rate(drafted, most)
     return drafted, most
@@ -184,7 +184,7 @@ class Builder:
         alone: bool = True,
     ) -> Builder:
         """For one place and its costs."""
-        from ..methods import Setting
+        from ..methods.catalogue import Setting
 
         measured = None if costs.measured is None else lambda width: costs.verify_s[width - 1]
         setting = Setting(
@@ -199,7 +199,7 @@ class Builder:
 
     def one_draft(self) -> Any:
         if len(self.drafts) > 1:
-            from ..methods import Missing
+            from ..base.errors import Missing
 
             raise Missing("several --draft were given", hint="specinfer alone merges them")
         return self.drafts[0]
@@ -222,27 +222,27 @@ class Builder:
             method = replace(method, draft_passes=self.options.draft_passes)
         if self.asked.stop is None:
             return method
-        from ..methods import stopping
+        from ..methods.catalogue import stopping
 
         return stopping(method, drafted=self.asked.stop[0], most=self.asked.stop[1])
 
     def _chain(self) -> Any:
-        from ..methods import chain
+        from ..methods.catalogue import chain
 
         return self._within_steps(chain(self.one_draft()))
 
     def _tree(self) -> Any:
-        from ..methods import tree
+        from ..methods.catalogue import tree
 
         return self._within_steps(tree(self.one_draft()))
 
     def _sequoia(self) -> Any:
-        from ..methods import sequoia
+        from ..methods.catalogue import sequoia
 
         return self._within_steps(sequoia(self.one_draft()))
 
     def _specinfer(self) -> Any:
-        from ..methods import specinfer
+        from ..methods.catalogue import specinfer
 
         topk = self.asked.topk
         of_heads = self.asked.names != ("specinfer",)  # one number is the nodes of their passes
@@ -253,12 +253,12 @@ class Builder:
         return method if self.asked.steps is None else replace(method, max_depth=self.asked.steps)
 
     def _medusa(self) -> Any:
-        from ..methods import medusa
+        from ..methods.catalogue import medusa
 
         return medusa(self.setting, heads=self.asked.heads, max_rank=self.asked.max_rank)
 
     def _eagle(self, version: int = 1) -> Any:
-        from ..methods import eagle
+        from ..methods.catalogue import eagle
 
         return eagle(self.setting, version=version, **self._headed())
 
@@ -266,7 +266,7 @@ class Builder:
         return self._eagle(3)
 
     def _mtp(self) -> Any:
-        from ..methods import mtp
+        from ..methods.catalogue import mtp
 
         return mtp(self.setting, **self._headed())
 
@@ -283,7 +283,8 @@ class Builder:
         }
 
     def _layerskip(self, exit_layer: int | None) -> Any:
-        from ..methods import Missing, layerskip
+        from ..base.errors import Missing
+        from ..methods.catalogue import layerskip
 
         layer = exit_layer if exit_layer is not None else self.asked.exit_layer
         if layer is None:
@@ -292,7 +293,7 @@ class Builder:
             return self._within_steps(layerskip(self.setting, exit_layer=layer))
 
     def _ngram(self) -> Any:
-        from ..methods import ngram
+        from ..methods.catalogue import ngram
 
         return ngram(self.setting, measured=self.timed_draft(), proposal_share=self._proposal_share())
 
@@ -339,7 +340,7 @@ def _refuse_shape(method: Any, asked: str, most: int, what: str, hint: str) -> N
 
 def warnings_of(method: Any, acceptance: Any) -> list[str]:
     """What is doubtful about this method with these numbers."""
-    from ..methods import rule_warning
+    from ..methods.catalogue import rule_warning
 
     said = rule_warning(method.name, acceptance)
     return [] if said is None else [said]
@@ -359,7 +360,7 @@ def planner(
 
     runnable   what a stack runs, where shapes are for one
     """
-    from ..compare import best_exit, plan_method
+    from ..planning.compare import best_exit, plan_method
 
     timed = place.hardware is not None and place.model is not None
     scene = place.at_batch(place.load.batch)
@@ -409,8 +410,8 @@ def at_work(
     place: scenes.Scene, costs: Any, limits: Any, draft: options.Draft, asked: Asked, acceptance: Any
 ) -> tuple[Any, Any]:
     """Costs and limits of the method that runs now; what it assumes is noted in `place`."""
-    from ..compare import method_costs, method_limits
-    from ..methods import Missing
+    from ..base.errors import Missing
+    from ..planning.compare import method_costs, method_limits
 
     name = only_one(asked)
     assert name is not None
@@ -450,8 +451,8 @@ def plan_at(
     runnable: Any = None,
 ) -> tuple[Any, Any, Any]:
     """(plan, costs, limits) with the method that was asked for; what it assumes is noted in `place`."""
-    from ..compare import method_costs, method_limits
-    from ..methods import Missing
+    from ..base.errors import Missing
+    from ..planning.compare import method_costs, method_limits
 
     name = only_one(asked)
     assert name is not None
@@ -482,8 +483,8 @@ def acceptance_of(place: scenes.Scene, asked: Asked, acceptance: Any) -> Any:
         return asked.exits[layer]
     if share is None or acceptance is None:
         return acceptance
-    from ..acceptance import Independent
-    from ..by_k import mixed
+    from ..acceptance.by_k import mixed
+    from ..acceptance.kinds import Independent
 
     return mixed((acceptance, Independent(0.0)), (share, 1 - share))
 
@@ -493,7 +494,7 @@ def repricer(place: scenes.Scene, draft: options.Draft, asked: Asked, acceptance
     name = only_one(asked)
     if name is None:
         return None
-    from ..compare import method_costs
+    from ..planning.compare import method_costs
 
     def priced(other: scenes.Scene, costs: Any) -> Any:
         builder = Builder.at(other, costs, draft, asked, acceptance)

@@ -21,7 +21,7 @@ def _root() -> None:
 @command
 def list_(output: Output) -> None:
     """All bundled models."""
-    from ..model import load_model, model_names
+    from ..models.spec import load_model, model_names
     from ..render.models import list_answer
 
     finish(list_answer({name: load_model(name) for name in model_names()}), output)
@@ -35,7 +35,7 @@ def show(
     stored: Stored,
 ) -> None:
     """Parameters, bytes, KV cache and geometry of a model."""
-    from ..model import load_model
+    from ..models.spec import load_model
     from ..render.models import show_answer
 
     model = scenes.with_formats(

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from .. import units
+from ..base import units
 from . import chances, goals, methods, pricing, scenes, stack, values
 from .app import Command, new_app
 from .finish import check_plot, finish
@@ -52,11 +52,14 @@ def plan(
     asks how often a burst is in time, --price-per-hour 2 what a million tokens costs.
     --stack vllm plans what vLLM can run and prints its settings; with --batch 1..256 lengths by batch size.
     """
-    from ..batch import most_tokens
-    from ..in_stack import plan_in_stack
-    from ..plan import Costs, Limits, Plan, shape_of
-    from ..plan import plan as make_plan
+    from ..planning.batch import most_tokens
+    from ..planning.in_stack import plan_in_stack
+    from ..planning.plan import Plan
+    from ..planning.plan import plan as make_plan
     from ..render.plan import plan_answer
+    from ..search.costs import RoundCosts
+    from ..search.shape import shape_of
+    from ..search.space import Space
     from .batches import each_its_own, one_or_chains
 
     check_plot(plot)
@@ -83,7 +86,7 @@ def plan(
     place.inputs["acceptance"] = chances.described(acceptance, shape)
     tie = 0.01 if shape.tie is None else values.tie(shape.tie)
 
-    def plan_at(place: scenes.Scene, runnable: Any = runnable) -> tuple[Plan, Costs, Limits]:
+    def plan_at(place: scenes.Scene, runnable: Any = runnable) -> tuple[Plan, RoundCosts, Space]:
         most = values.read("--budget", shape.budget, units.parse_integer)
         costs = pricing.costs(place, draft, verify, most=most, drafted=name is None)
         limits = pricing.limits(shape, costs, scenes.crossover_width(place))
@@ -104,7 +107,7 @@ def plan(
     if len(batches) > 1 and likely is not None:
         asked_for = sorted(set(batches))
 
-        def costs_at(batch: int, nodes: int) -> Costs:
+        def costs_at(batch: int, nodes: int) -> RoundCosts:
             there = place.at_batch(batch)
             reaching = pricing.costs(there, draft, verify, most=max(nodes, 1), drafted=name is None)
             put_in = methods.repricer(place, draft, wanted, likely)

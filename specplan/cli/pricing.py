@@ -7,12 +7,12 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from .. import units
-from ..errors import InputError
+from ..base import units
+from ..base.errors import InputError
 from . import options, scenes, values
 
 if TYPE_CHECKING:
-    from ..curve import Curve
+    from ..hardware.curve import Curve
 
 
 def costs(
@@ -28,8 +28,9 @@ def costs(
     most      the largest node count that will be asked for
     drafted   False where a method will put its own draft in
     """
-    from ..drafters import free_draft
-    from ..plan import DEFAULT_NODES, Costs, useful_limit
+    from ..search.costs import RoundCosts
+    from ..search.space import DEFAULT_NODES, useful_limit
+    from ..timing.draft import free_draft
 
     curve = _verify_curve(place, verify)
     timed = place.hardware is not None and place.model is not None
@@ -67,7 +68,7 @@ def costs(
         draft_shape=draft.draft_shape,
         overhead_s=overhead_s,
     )
-    return Costs(
+    return RoundCosts(
         verify_s=table,
         draft=proposed,
         overhead_s=overhead_s,
@@ -126,7 +127,7 @@ def _refuse_lone(place: scenes.Scene, draft: options.Draft) -> None:
 def _verify_curve(place: scenes.Scene, verify: options.Verify) -> Curve | None:
     if verify.verify_curve is None:
         return None
-    from ..curve import read_curve
+    from ..hardware.curve import read_curve
 
     text = values.read_file("--verify-curve", verify.verify_curve)
     context = place.load.context or None
@@ -158,7 +159,7 @@ def overhead(place: scenes.Scene, draft: options.Draft, *, relative: bool) -> fl
 
 
 def _draft(place: scenes.Scene, given: options.Draft, plain_s: float, *, relative: bool = False) -> Any:
-    from ..drafters import PASSES, SHAPES, draft_by_curve, draft_by_ratio, draft_model, free_draft, timed_draft
+    from ..timing.draft import PASSES, SHAPES, draft_by_curve, draft_by_ratio, draft_model, free_draft, timed_draft
 
     for option, value, known in (
         ("--draft-passes", given.draft_passes, PASSES),
@@ -179,7 +180,7 @@ def _draft(place: scenes.Scene, given: options.Draft, plain_s: float, *, relativ
     if not named:
         return free_draft()
     if given.draft_curve is not None:
-        from ..curve import read_curve
+        from ..hardware.curve import read_curve
 
         text = values.read_file("--draft-curve", given.draft_curve)
         curve = read_curve(text, where=given.draft_curve, batch=place.load.batch)
@@ -208,13 +209,13 @@ def _draft(place: scenes.Scene, given: options.Draft, plain_s: float, *, relativ
     model = draft_spec(given, online=place.online)
     tp = place.load.tp if given.draft_tp is None else values.positive("--draft-tp", given.draft_tp)
     if place.model is not None:
-        from ..drafters import check_against_target
-        from ..vocabulary import said_of_tokenizers
+        from ..models.pair import check_against_target
+        from ..models.vocabulary import said_of_tokenizers
 
         place.warnings.extend(check_against_target(model, place.model))
         said = said_of_tokenizers(given.draft[0], place.named) if given.draft and place.named else None
         place.warnings.extend([said] if said else [])
-    from ..drafters import context_warning
+    from ..models.pair import context_warning
 
     short = context_warning(model, place.load.context)
     place.warnings.extend([short] if short else [])
@@ -251,7 +252,7 @@ def draft_spec(given: options.Draft, *, online: bool = False) -> Any:
 
 def limits(shape: options.Shape, costs: Any, crossover: float | None) -> Any:
     """The limits of the search; defaults come from the device or the curve and are printed."""
-    from ..plan import DEFAULT_DEPTH, Limits, useful_limit
+    from ..search.space import DEFAULT_DEPTH, Space, useful_limit
 
     nodes = None if shape.budget is None else values.positive("--budget", shape.budget)
     if nodes is None:
@@ -259,7 +260,7 @@ def limits(shape: options.Shape, costs: Any, crossover: float | None) -> Any:
             raise InputError("no budget given", hint="--budget 14 is a tree of up to 14 drafted tokens")
         last = None if costs.measured is None else len(costs.verify_s)
         nodes = useful_limit(crossover if crossover is not None else math.inf, last)
-    return Limits(
+    return Space(
         nodes,
         DEFAULT_DEPTH if shape.max_depth is None else values.positive("--max-depth", shape.max_depth),
         None if shape.max_children is None else values.positive("--max-children", shape.max_children),
@@ -270,7 +271,7 @@ def memory_of(place: scenes.Scene, costs: Any) -> Callable[[int], Any] | None:
     """Memory on one device by number of nodes; None without a device and a model."""
     if place.hardware is None or place.model is None:
         return None
-    from ..memory import memory
+    from ..timing.memory import memory
 
     load, capacity = place.load, place.hardware.memory.capacity
     place.assumptions.append(
@@ -317,14 +318,14 @@ def extra(
 
     reprice   puts a method's draft and verification into the costs; None: as the options give them
     """
-    from ..in_stack import DEFAULT_HEADS, DEFAULT_MAX_RANK
+    from ..planning.families import DEFAULT_HEADS, DEFAULT_MAX_RANK
 
     if (more.heads or more.max_rank) and not more.families and reprice is None:
         raise InputError("--heads and --max-rank go with --method medusa or --families", hint="add --families")
     timed = more.explain and place.hardware is not None and place.model is not None and verify.verify_curve is None
 
     def costs_at(factor: float) -> Any:
-        from ..hardware import override
+        from ..hardware.profile import override
 
         bandwidth = f"{place.hardware.memory.bandwidth * factor}"
         other = replace(

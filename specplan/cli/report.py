@@ -6,8 +6,8 @@ from typing import Annotated, Any
 
 import typer
 
-from .. import units
-from ..errors import InputError, did_you_mean
+from ..base import units
+from ..base.errors import InputError, did_you_mean
 from . import options, scenes, stack, values
 from .app import Command, new_app
 from .finish import finish
@@ -150,7 +150,7 @@ def _thinned(batches: list[int]) -> list[int]:
 
 def _survey(place: scenes.Scene, found: SideBySide, batches: list[int], lead: str | None) -> Any:
     """Every method at every batch and acceptance; what was planned already stands at its own place."""
-    from ..cells import Cell, curve_of, grid
+    from ..planning.cells import Cell, curve_of, grid
     from ..render.report.data import Survey
 
     rows = {name: row for name, row in found.rows.items() if row.available}
@@ -182,7 +182,7 @@ def _survey(place: scenes.Scene, found: SideBySide, batches: list[int], lead: st
 
 def _stops(common: Any, given: dict[str, Any], rows: dict[str, Any]) -> tuple[list[Any], int | None]:
     """Stops of the acceptance slider, and which of them is the given acceptance."""
-    from ..acceptance import Independent
+    from ..acceptance.kinds import Independent
     from ..render.report.data import Stop
 
     if all(given[name] is None for name in rows):
@@ -196,7 +196,7 @@ def _stops(common: Any, given: dict[str, Any], rows: dict[str, Any]) -> tuple[li
 
 def _at(stop: Any, given: Any) -> Any:
     """The acceptance of a method at a stop: its own at the given one, None where it has none there."""
-    from ..acceptance import Independent
+    from ..acceptance.kinds import Independent
 
     return given if stop.p is None or "as given" in stop.label else Independent(stop.p)
 
@@ -204,7 +204,7 @@ def _at(stop: Any, given: Any) -> Any:
 def _rooflines(place: scenes.Scene) -> dict[str, Any]:
     if place.hardware is None or place.model is None:
         return {}
-    from ..roofline import roofline_path
+    from ..timing.roofline import roofline_path
 
     return roofline_path(place.timer, place.load)
 
@@ -246,7 +246,7 @@ def _again(document: str, path: str, lead: str | None, output: Said) -> None:
 
 def _command_of(document: str) -> tuple[list[str], str | None]:
     """The options of a document's command that a report takes, and the method that leads."""
-    from ..files import parse_json, read_text
+    from ..base.files import parse_json, read_text
 
     where = "standard input" if document == "-" else document
     found = parse_json(read_text(document), where=where)

@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from .. import units
-from ..errors import InputError
+from ..base import units
+from ..base.errors import InputError
 from .app import Command, new_app
 from .options import Device, Output, Pass, Plot, Target, command
 
@@ -26,7 +26,7 @@ def roofline(
     specplan roofline --gpu h100 --model llama-3-70b --tp 4 --batch 8 --context 8k --dtype fp8
     """
     from ..render.roofline import roofline_answer
-    from ..roofline import roofline_share, rooflines
+    from ..timing.roofline import roofline_share, rooflines
     from . import scenes, values
     from .finish import check_plot, finish
 

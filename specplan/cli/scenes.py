@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from .. import units
-from ..cost import Load
-from ..errors import InputError
+from ..base import units
+from ..base.errors import InputError
+from ..timing.cost import Load
 from . import options, values
 
 TIMES = ("ideal", "calibrated")
@@ -42,7 +42,7 @@ class Scene:
 
     def timer(self, *, time: str | None = None) -> Any:
         """Times the target's passes; needs a device and a model."""
-        from ..roofline import PassTimer
+        from ..timing.roofline import PassTimer
 
         return PassTimer(self.hardware, self.model, time=time or self.time, engine=self.engine, offload=self.offload)
 
@@ -72,12 +72,12 @@ def scene(device: options.Device, target: options.Target, *, serves: Sequence[st
     overrides, model_overrides = _settings(device.settings)
     result = Scene(time=device.time, offload=target.offload, online=target.online)
     if device.engine is not None:
-        from ..engines import load_engine
+        from ..hardware.engines import load_engine
 
         with values.naming("--engine"):
             result.engine = load_engine(device.engine)
     elif serves:
-        from ..engines import engine_of
+        from ..hardware.engines import engine_of
 
         result.engine = engine_of(serves)
         result.by_stack = result.engine is not None
@@ -106,7 +106,7 @@ def scene(device: options.Device, target: options.Target, *, serves: Sequence[st
 
 def _say_of_times(place: Scene) -> None:
     """Precisions, engine, power: what stands behind the times of this device and model."""
-    from ..roofline import power_warning, precision_notes
+    from ..timing.roofline import power_warning, precision_notes
 
     place.assumptions.extend(precision_notes(place.hardware, place.model))
     warning = power_warning(place.hardware)
@@ -169,7 +169,7 @@ def say_of_baseline(place: Scene, measured_tpot: str | None) -> None:
         return
     place.require()
     from ..render.roofline import share_sentence
-    from ..roofline import roofline_share
+    from ..timing.roofline import roofline_share
 
     share = roofline_share(place.hardware, place.model, tpot_s, load=place.load)
     taken = units.show_time(place.timer().seconds(place.load))
@@ -182,7 +182,7 @@ def batches_that_fit(place: Scene, batches: list[int]) -> list[int]:
     """The batches whose target fits on the device with its caches; the first stays, and what is left out is said."""
     if place.hardware is None or place.model is None:
         return batches
-    from ..memory import target_bytes
+    from ..timing.memory import target_bytes
 
     load, capacity = place.load, place.hardware.memory.capacity
 
@@ -197,7 +197,7 @@ def batches_that_fit(place: Scene, batches: list[int]) -> list[int]:
 
 def say_of_attention(place: Scene, width: int) -> None:
     """What a slower several-query attention costs at this width."""
-    from ..roofline import several_query_note
+    from ..timing.roofline import several_query_note
 
     slower = several_query_note(place.timer(), replace(place.load, width=width))
     if slower is not None:
@@ -226,7 +226,7 @@ def _load_device(result: Scene, device: options.Device, overrides: dict[str, str
         if overrides:
             raise InputError("--set needs a device to change", hint="add --gpu NAME")
         return
-    from ..hardware import load_hardware, override
+    from ..hardware.profile import load_hardware, override
 
     with values.naming("--gpu"):
         hardware = load_hardware(device.gpu)
@@ -300,7 +300,7 @@ def model_of(
     online: bool = False,
 ) -> Any:
     """A model by name, path or number of weights; None when neither was given."""
-    from ..model import ModelSpec, load_model
+    from ..models.spec import ModelSpec, load_model
 
     if name is not None:
         with values.naming(name_option):
@@ -355,14 +355,14 @@ def crossover_width(place: Scene) -> float | None:
     """Tokens per sequence at which compute catches up, None without a device and a model."""
     if place.hardware is None or place.model is None:
         return None
-    from ..roofline import crossover_tokens
+    from ..timing.roofline import crossover_tokens
 
     return crossover_tokens(place.hardware, place.model, place.load) / place.load.batch
 
 
 def refuse_if_strict(place: Scene, output: options.Output) -> None:
     """With --strict a draft of another vocabulary or tokenizer is refused, not warned about."""
-    from ..vocabulary import DIFFER
+    from ..models.vocabulary import DIFFER
 
     differing = next((text for text in place.warnings if text.startswith(DIFFER)), None)
     if output.strict and differing is not None:

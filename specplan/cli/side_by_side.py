@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from .. import units
-from ..errors import InputError
+from ..base import units
+from ..base.errors import InputError
 from . import chances, methods, options, pricing, scenes, values
 
 DRAFT_MODEL = "tree"
@@ -56,8 +56,9 @@ def side_by_side(place: scenes.Scene, asked: Given, *, default: tuple[str, ...],
     default   methods where no --method is given
     aim       serving stack within whose shapes each is planned; None: any shape of the method
     """
-    from ..compare import compare
-    from ..methods import METHODS, Missing
+    from ..base.errors import Missing
+    from ..methods.catalogue import METHODS
+    from ..planning.compare import compare
 
     if asked.verify.verify_curve is None:
         place.require()
@@ -132,7 +133,7 @@ def _pricer(
     """Prices methods at other batch sizes; what is noted there is not repeated here."""
     from functools import cache
 
-    from ..cells import price_at
+    from ..planning.cells import price_at
 
     timed = place.hardware is not None and place.model is not None
 
@@ -157,7 +158,7 @@ def _pricer(
 
 def _own(entries: list[str], known: tuple[str, ...], target: options.Target) -> dict[str, Any]:
     """METHOD=P or METHOD=FILE: acceptance of one method."""
-    from ..acceptance import Independent
+    from ..acceptance.kinds import Independent
 
     own = {}
     for entry in entries:

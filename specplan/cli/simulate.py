@@ -1,7 +1,7 @@
 """specplan simulate"""
 
-from .. import units
-from ..errors import InputError
+from ..base import units
+from ..base.errors import InputError
 from . import chances, pricing, values
 from .app import Command, new_app
 from .finish import finish
@@ -21,9 +21,9 @@ def simulate(acceptance: Acceptance, shape: Shape, played: Rounds, output: Outpu
 
     With --budget the best tree of that many nodes is played.
     """
-    from ..plan import best_tree
+    from ..planning.simulate import simulate as play
     from ..render.simulate import simulate_answer
-    from ..simulate import simulate as play
+    from ..search.best import best_tree
 
     likely = chances.acceptance(acceptance, shape)
     if likely is None:

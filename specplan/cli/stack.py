@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ..errors import DoesNotFit, InputError
+from ..base.errors import DoesNotFit, InputError
 from . import options, scenes
 
 
@@ -164,8 +164,9 @@ def tree_in_stack(
     model: str | None,
 ) -> tuple[Any, dict[str, Any]]:
     """(the best shape that the stack runs, None for a given tree; what the stack reads for it)."""
-    from ..in_stack import dynamic_shape, search_in
-    from ..plan import best_tree, shape_of
+    from ..search.best import best_tree
+    from ..search.shape import shape_of
+    from ..search.within import dynamic_shape, search_in
 
     best = free = None
     tree, dynamic = given
@@ -210,7 +211,7 @@ def stack_keys(aim: Aim, found: Any, shape: Any, lost: float | None) -> dict[str
 
 def _put_in(draft: str | None, method: str | None, place: scenes.Scene) -> str | None:
     """The draft as the stack is told of it: heads are no models, so a model's name is none of theirs."""
-    from ..model_files import aliases
+    from ..models.load import aliases
     from ..stacks.exporting import DRAFT_MODEL
 
     if draft is None or method in DRAFT_MODEL or draft.casefold() not in {name.casefold() for name in aliases()}:
@@ -223,7 +224,7 @@ def hub_name(name: str | None) -> str | None:
     """The name that stacks load a bundled model by; others as they are."""
     if name is None or Path(name).exists():
         return name
-    from ..model_files import aliases
+    from ..models.load import aliases
 
     known = aliases()
     stem = next((stem for alias, stem in known.items() if alias.casefold() == name.casefold()), None)

@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from ..errors import EnvironmentProblem, InputError
+from ..base.errors import EnvironmentProblem, InputError
 from . import options, values
 from .app import Command, new_app
 from .finish import check_plot, finish
@@ -91,7 +91,7 @@ def _cores() -> int:
 @contextlib.contextmanager
 def _executor(jobs: int, scheduler: str | None, wanted: Wanted) -> Iterator[Any]:
     """Where chunks are evaluated: a Dask cluster, processes, or None for here."""
-    from ..sweep import POINTS
+    from ..planning.sweep import POINTS
 
     if scheduler is not None:
         with _cluster(scheduler) as executor:
@@ -137,9 +137,9 @@ def _cluster(address: str) -> Iterator[Any]:
 
 def _run(wanted: Wanted, executor: Any, names: Any, grid: Grid, output: Rows, plot: Plot) -> None:
     """Evaluate what is not there yet, write the file, and answer."""
+    from ..planning.sweep import chunks
     from ..render.rows import Partial, read_csv_text, values_of
     from ..render.sweep import Summary, pivoted
-    from ..sweep import chunks
 
     todo = chunks(wanted.cells, wanted.loads, wanted.chances)
     if output.out is None:
@@ -171,8 +171,8 @@ def _run(wanted: Wanted, executor: Any, names: Any, grid: Grid, output: Rows, pl
 
 def _evaluate(todo: Iterator[Any], executor: Any, add: Callable[[str], Any], found: Any, points: int) -> float:
     """Hands the rows of each chunk to `add` and what is said of them to `found`; returns points a second."""
+    from ..planning.sweep import sweep as swept
     from ..render.sweep import evaluate
-    from ..sweep import sweep as swept
 
     started, before, done = time.monotonic(), found.whole.points, 0
     rate = 0.0

@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from .. import units
-from ..errors import InputError
+from ..base import units
+from ..base.errors import InputError
 from . import chances, pricing, scenes, stack, values
 from .app import Command, new_app
 from .finish import check_plot, finish

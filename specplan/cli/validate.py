@@ -4,7 +4,7 @@ from typing import Annotated, Any
 
 import typer
 
-from ..errors import InputError
+from ..base.errors import InputError
 from . import values
 from .app import Command, new_app
 from .finish import check_plot, finish
@@ -31,11 +31,11 @@ def validate(
     Results of vllm bench serve, sglang.bench_serving, bench_speculative.py, SpecForge, llama.cpp's speed-bench and
     Spec-Bench are read, and a CSV of batch,k,tokens_per_s,tau (0 is plain decoding).
     """
-    from ..plan import shape_of
+    from ..planning.validate import validate as compare
     from ..render.validate import NAMES, validate_answer
+    from ..search.shape import shape_of
     from ..stacks.bench_files import read_bench
     from ..stacks.sources import read_source
-    from ..validate import validate as compare
 
     check_plot(plot)
     if not measured.bench:

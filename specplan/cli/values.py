@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TypeVar
 
-from .. import units
-from ..errors import InputError
+from ..base import units
+from ..base.errors import InputError
 
 T = TypeVar("T")
 
@@ -33,7 +33,7 @@ def read(option: str, text: str | None, parse: Callable[[str], T]) -> T | None:
 
 def read_file(option: str, path: str) -> str:
     """The text of a file, with the option in errors."""
-    from ..files import read_text
+    from ..base.files import read_text
 
     with naming(option):
         return read_text(path)

@@ -8,14 +8,14 @@ from collections.abc import Iterable
 
 def devices() -> Iterable[str]:
     """Profiles, the short names that stand for one, and the names by drivers that are one word."""
-    from ..hardware_files import aliases, names, short_names
+    from ..hardware.load import aliases, names, short_names
 
     return [*names(), *short_names(), *aliases()]
 
 
 def models() -> Iterable[str]:
     """Bundled models and their other names."""
-    from ..model_files import aliases, names
+    from ..models.load import aliases, names
 
     return [*names(), *aliases()]
 

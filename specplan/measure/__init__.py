@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 
-from ..errors import EnvironmentProblem
+from ..base.errors import EnvironmentProblem
 
 INSTALL = "pip install 'specplan[measure]'"
 

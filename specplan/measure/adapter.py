@@ -17,10 +17,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ..errors import InputError
-from ..hf_fields import language_fields
-from ..model_files import read_json
-from . import need
+from ..base.errors import InputError
+from ..measure import need
+from ..models.huggingface.fields import language_fields
+from ..models.load import read_json
 from .clocks import out_of_memory
 from .decoder import FAMILIES, Decoder
 from .weights import find_model, load_decoder

@@ -14,7 +14,7 @@ import torch
 import torch.distributed as dist
 import torch.nn.functional as F  # noqa: N812
 
-from ..hardware import Hardware, Link
+from ..hardware.profile import Hardware, Link
 from .clocks import Run, Tell, Timing, captured
 
 SIZES = tuple(4096 * 4**step for step in range(8))

@@ -20,7 +20,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ..errors import InputError
+from ..base.errors import InputError
 
 NOISE = 0.03
 """Relative error of a timed pass, by which residuals are scaled; the intervals come from the residuals themselves."""

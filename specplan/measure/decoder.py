@@ -19,9 +19,9 @@ import torch
 import torch.nn.functional as F  # noqa: N812
 from torch import Tensor
 
-from ..errors import InputError
-from ..hf_fields import Fields, language_fields
-from ..model import ModelSpec
+from ..base.errors import InputError
+from ..models.huggingface.fields import Fields, language_fields
+from ..models.spec import ModelSpec
 
 # Model types whose layers are computed here, with what differs: biases of q, k and v; norms of q and k per head.
 FAMILIES = {

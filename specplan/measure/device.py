@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from ..errors import EnvironmentProblem, InputError, did_you_mean
+from ..base.errors import EnvironmentProblem, InputError, did_you_mean
 from .bandwidth import cache_reading, copy_and_read, streaming
 from .clocks import QUICK, THOROUGH, Budget, Tell, out_of_memory, part_of
 from .matmul import PRECISIONS, peaks, precisions

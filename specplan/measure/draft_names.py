@@ -13,9 +13,9 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
-from ..errors import InputError
-from ..tree import TokenTree
-from ..vocabulary import DIFFER, said_of_sizes, said_of_tokenizers
+from ..base.errors import InputError
+from ..base.tree import TokenTree
+from ..models.vocabulary import DIFFER, said_of_sizes, said_of_tokenizers
 from .decoder import Decoder
 from .drafts import Draft, Model, ModelDraft, NgramDraft
 from .heads import EagleDraft, MedusaDraft, eagle_head, is_eagle3, is_medusa, medusa_heads, read_heads

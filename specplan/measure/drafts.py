@@ -22,8 +22,8 @@ import torch
 import torch.nn.functional as F  # noqa: N812
 from torch import Tensor
 
-from ..errors import InputError
-from ..tree import TokenTree
+from ..base.errors import InputError
+from ..base.tree import TokenTree
 from .decoder import Decoder, KVCache, causal_mask
 from .walk import Proposal, Sampling, children_of
 

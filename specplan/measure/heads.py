@@ -24,9 +24,9 @@ import torch
 import torch.nn.functional as F  # noqa: N812
 from torch import Tensor
 
-from ..errors import InputError
-from ..tree import TokenTree
-from . import need
+from ..base.errors import InputError
+from ..base.tree import TokenTree
+from ..measure import need
 from .decoder import Decoder, KVCache, Layer, causal_mask
 from .drafts import children, levels_of
 from .walk import Proposal, Sampling

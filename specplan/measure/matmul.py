@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 import torch
 from torch import Tensor
 
-from ..errors import InputError
+from ..base.errors import InputError
 from .bandwidth import DTYPES
 from .clocks import Budget, Run, out_of_memory, time_all
 from .nvml import watching

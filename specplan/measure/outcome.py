@@ -7,8 +7,8 @@ import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from ..acceptance import Acceptance
-from ..tree import TokenTree
+from ..acceptance.kinds import Acceptance
+from ..base.tree import TokenTree
 from .pooled import DRAWS, LEVEL, pooled
 from .rank_counts import PromptCounts
 from .validation import STEPS, Alone, Validated

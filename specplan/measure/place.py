@@ -10,8 +10,8 @@ from typing import Any
 
 import torch
 
-from ..errors import EnvironmentProblem, InputError
-from ..hardware import Hardware, Kind, load_hardware
+from ..base.errors import EnvironmentProblem, InputError
+from ..hardware.profile import Hardware, Kind, load_hardware
 from .clocks import Timer
 from .nvml import Library
 from .readings import Place

@@ -10,9 +10,9 @@ import statistics
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
-from ..acceptance import Acceptance, Counts, DepthTable, Interval, Positional
-from ..errors import InputError
-from ..tree import TokenTree
+from ..acceptance.kinds import Acceptance, Counts, DepthTable, Interval, Positional
+from ..base.errors import InputError
+from ..base.tree import TokenTree
 from .rank_counts import PromptCounts
 
 Item = TypeVar("Item")

@@ -7,18 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from ..errors import EnvironmentProblem, InputError
-from ..hardware import (
-    Attention,
-    Cache,
-    Compute,
-    EfficiencyEntry,
-    Hardware,
-    Link,
-    Memory,
-    Overhead,
-    Power,
-)
+from ..base.errors import EnvironmentProblem, InputError
+from ..hardware.profile import Attention, Cache, Compute, EfficiencyEntry, Hardware, Link, Memory, Overhead, Power
 from .readings import Place, Reading, the
 
 PLAUSIBLE = (0.4, 1.1)

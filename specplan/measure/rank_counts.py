@@ -19,7 +19,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ..tree import TokenTree
+from ..base.tree import TokenTree
 from .clocks import Tell, silent
 from .decoder import Decoder, causal_mask
 from .draft_names import DraftSource

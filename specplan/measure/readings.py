@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from ..hardware import Kind
+from ..hardware.profile import Kind
 from .clocks import Timer, Timing
 
 if TYPE_CHECKING:

@@ -13,10 +13,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ..errors import InputError
-from ..files import parse_json, read_text
-from ..model_files import read_json
-from . import need
+from ..base.errors import InputError
+from ..base.files import parse_json, read_text
+from ..measure import need
+from ..models.load import read_json
 from .weights import find_model
 
 # How byte-level vocabularies cut the text before merging, by the name of llama.cpp; a pattern, or None for GPT-2's own.

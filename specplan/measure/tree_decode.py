@@ -17,8 +17,8 @@ from functools import lru_cache
 import torch
 from torch import Tensor
 
-from ..errors import InputError
-from ..tree import TokenTree
+from ..base.errors import InputError
+from ..base.tree import TokenTree
 from .decoder import KVCache, causal_mask
 from .drafts import Draft, Model
 from .walk import Proposal, Sampling, Walked, accept

@@ -21,10 +21,10 @@ from functools import partial
 
 import torch
 
-from ..hardware import Hardware
-from ..model import ModelSpec
-from ..roofline import pass_time
-from ..tree import TokenTree
+from ..base.tree import TokenTree
+from ..hardware.profile import Hardware
+from ..models.spec import ModelSpec
+from ..timing.roofline import pass_time
 from .clocks import Run, Tell, Timer, silent
 from .decoder import causal_mask
 from .draft_names import DraftSource

@@ -20,8 +20,8 @@ from functools import lru_cache
 import torch
 from torch import Tensor
 
-from ..errors import InputError, did_you_mean
-from ..tree import TokenTree
+from ..base.errors import InputError, did_you_mean
+from ..base.tree import TokenTree
 
 EPSILON, DELTA = 0.09, 0.3
 

@@ -15,10 +15,10 @@ from typing import Any, NoReturn
 import torch
 from torch import Tensor
 
-from ..errors import InputError
-from ..model_files import read_json
-from ..weights_files import gguf_contents, gguf_parts, safetensors_files
-from . import need
+from ..base.errors import InputError
+from ..measure import need
+from ..models.load import read_json
+from ..models.weights import gguf_contents, gguf_parts, safetensors_files
 from .decoder import Decoder, DecoderConfig, Layer, frequencies_for
 
 PICKLED = (".bin", ".pt", ".pth", ".ckpt", ".pkl", ".pickle")

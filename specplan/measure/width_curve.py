@@ -18,8 +18,8 @@ from typing import Any
 
 import torch
 
-from ..errors import EnvironmentProblem, InputError
-from ..model import ModelSpec
+from ..base.errors import EnvironmentProblem, InputError
+from ..models.spec import ModelSpec
 from .bandwidth import DTYPES, PAST_CACHE
 from .clocks import Budget, Run, Tell, Timing, captured, out_of_memory, part_of, time_all
 from .curve_fit import CurveFit, Timed, error_on_other_depths, fit_curve

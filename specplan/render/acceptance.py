@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from ..acceptance import Acceptance, Positional, tau_interval
-from ..acceptance_files import acceptance_document
-from ..acceptance_rules import RULES, child_prob_for
-from ..by_k import ByK
-from ..errors import InputError
-from ..fit import MODELS, Fit, fit
-from ..tree import TokenTree
+from ..acceptance.by_k import ByK
+from ..acceptance.documents import acceptance_document
+from ..acceptance.fit import MODELS, Fit, fit
+from ..acceptance.kinds import Acceptance, Positional, tau_interval
+from ..acceptance.rules import RULES, child_prob_for
+from ..base.errors import InputError
+from ..base.tree import TokenTree
 from .output import Answer, Table, document
 from .tree import acceptance_assumptions
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from ..advise import Advice
-from ..drift import Drift, StillBest
-from ..plan import Costs, Shape
-from ..tree import TokenTree
-from ..units import show_time
+from ..acceptance.drift import Drift
+from ..base.tree import TokenTree
+from ..base.units import show_time
+from ..planning.advise import Advice, StillBest
+from ..search.costs import RoundCosts
+from ..search.shape import Shape
 from .drift import drift_words
 from .output import Answer, Table, answer_of
 from .tree import acceptance_assumptions, comparison_keys, cost_assumptions
@@ -21,7 +22,7 @@ def advise_answer(
     place: Any,
     advice: Advice,
     used: TokenTree,
-    costs: Costs,
+    costs: RoundCosts,
     acceptance: Any,
     moved: Drift | None,
     was: StillBest | None,
@@ -44,7 +45,7 @@ def advise_answer(
     )
 
 
-def _keys(advice: Advice, costs: Costs, moved: Drift | None, was: StillBest | None) -> dict[str, Any]:
+def _keys(advice: Advice, costs: RoundCosts, moved: Drift | None, was: StillBest | None) -> dict[str, Any]:
     used = advice.used
     return {
         "verdict": advice.verdict,
@@ -123,7 +124,7 @@ def _next(advice: Advice) -> Table:
     return Table(columns, rows)
 
 
-def _why(advice: Advice, costs: Costs) -> Iterator[str]:
+def _why(advice: Advice, costs: RoundCosts) -> Iterator[str]:
     yield f"Why: {advice.reason}."
     if advice.interval is not None:
         low, high = advice.interval

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ..plan import Dynamic
+from ..search.space import Dynamic
 from .output import Answer, Lines, answer_of
 
 WORDS = {"refused": "refused", "silent": "taken otherwise", "note": "note"}

@@ -6,9 +6,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from ..compare import Row
-from ..plan import Costs, Shape
-from ..units import plural, show_bytes, show_share, show_time
+from ..base.units import plural, show_bytes, show_share, show_time
+from ..planning.compare import Row
+from ..search.costs import RoundCosts
+from ..search.shape import Shape
 from .export import stack_parts
 from .extra import NOTHING
 from .output import Answer, Table, answer_of
@@ -42,7 +43,7 @@ UNPLANNED: dict[str, Any] = dict.fromkeys(
 def compare_answer(
     place: Any,
     rows: Mapping[str, Row],
-    costs: Costs,
+    costs: RoundCosts,
     given: Mapping[str, Any],
     shared: Sequence[str],
     served: Mapping[str, Mapping[str, Any]] | None = None,
@@ -133,7 +134,7 @@ def reasons(rows: Mapping[str, Row], best: Row | None, shared: Sequence[str]) ->
 
 
 def method_tables(
-    rows: Mapping[str, Row], costs: Costs, served: Mapping[str, Mapping[str, Any]] | None = None
+    rows: Mapping[str, Row], costs: RoundCosts, served: Mapping[str, Mapping[str, Any]] | None = None
 ) -> Iterator[Table]:
     """The methods by speed-up, what they ask for, and those that could not be planned."""
     planned = [row for row in rows.values() if row.plan is not None]
@@ -193,12 +194,12 @@ def _lost(keys: Mapping[str, Any] | None) -> str:
     return f"gains {-keys['loss']:.1%}" if keys["loss"] < -5e-4 else show_share(max(keys["loss"], 0.0), 2)
 
 
-def _plain_cells(costs: Costs) -> tuple[str, ...]:
+def _plain_cells(costs: RoundCosts) -> tuple[str, ...]:
     rate = "-" if costs.relative else f"{costs.batch / costs.plain_s:.1f}"
     return ("plain decoding", "-", "1.000", "-", _time(costs.plain_s, costs), "-", rate, "1.000", "-", "0 B")
 
 
-def _time(seconds: float, costs: Costs) -> str:
+def _time(seconds: float, costs: RoundCosts) -> str:
     return f"{seconds / costs.plain_s:.3f}" if costs.relative else show_time(seconds)
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from ..acceptance import Acceptance
-from ..drift import Drift
+from ..acceptance.drift import Drift
+from ..acceptance.kinds import Acceptance
 from .acceptance import document_of, warnings_of
 from .output import Answer, Table
 from .tree import acceptance_assumptions

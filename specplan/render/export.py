@@ -7,8 +7,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields
 from typing import Any
 
-from ..plan import LONGEST_PATHS, Shape
-from ..units import plural, show_share
+from ..base.units import plural, show_share
+from ..search.shape import LONGEST_PATHS, Shape
 from .output import Answer, Lines, Table, answer_of
 
 

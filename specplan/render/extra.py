@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ..acceptance import Acceptance, ByDepth
-from ..explain import Ceiling, Moved, ceiling, sensitivity, variants
-from ..in_stack import Family, families
-from ..plan import Costs, Limits, Shape
-from ..tree import TokenTree
-from ..units import show_share
+from ..acceptance.kinds import Acceptance, ByDepth
+from ..base.tree import TokenTree
+from ..base.units import show_share
+from ..planning.explain import Ceiling, Moved, ceiling, sensitivity, variants
+from ..planning.families import Family, families
+from ..search.costs import RoundCosts
+from ..search.shape import Shape
+from ..search.space import Space
 from .output import Table
 
 FAMILIES = {
@@ -25,7 +27,7 @@ NOTHING: dict[str, Any] = {"families": None, "limits": None, "sensitivity": None
 
 
 def extra_keys(
-    asked: Any, acceptance: Acceptance, limits: Limits, costs: Costs | None, best: Shape, tree: TokenTree
+    asked: Any, acceptance: Acceptance, limits: Space, costs: RoundCosts | None, best: Shape, tree: TokenTree
 ) -> dict[str, Any]:
     """`families`, `limits` and `sensitivity` for the document; null where they were not asked for."""
     keys = dict(NOTHING)

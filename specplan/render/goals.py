@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from dataclasses import asdict
 from typing import Any
 
-from ..price import Price
-from ..tail import Deadline, Met, Times
-from ..units import show_time
+from ..base.units import show_time
+from ..planning.deadline import Deadline, Met, Times
+from ..planning.price import Price
 from .output import Table
 
 NO_TIMES: dict[str, Any] = dict.fromkeys(("p50_s", "p95_s", "p99_s", "percentile_s", "mean_s", "probability"))

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from ..hardware import PRECISIONS, Hardware
-from ..units import plural, show_bandwidth, show_bytes, show_rate, show_time
+from ..base.units import plural, show_bandwidth, show_bytes, show_rate, show_time
+from ..hardware.profile import PRECISIONS, Hardware
 from .output import Answer, Lines, Table, answer_of
 
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ..hardware import Curve
-from ..units import plural, show_bandwidth, show_bytes, show_rate, show_share, show_time
+from ..base.units import plural, show_bandwidth, show_bytes, show_rate, show_share, show_time
+from ..hardware.profile import Curve
 from .output import Answer, Lines, Table, answer_of
 
 QUANTITIES = {

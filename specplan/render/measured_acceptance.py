@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from ..acceptance import Acceptance
-from ..units import plural, show_share
+from ..acceptance.kinds import Acceptance
+from ..base.units import plural, show_share
 from .acceptance import document_of
 from .output import Answer, Table
 
@@ -38,7 +38,7 @@ def measured_acceptance_answer(acceptance: Acceptance, given: Mapping[str, Any],
 
 
 def _verdict(acceptance: Acceptance, measured: Mapping[str, Any], counted: int) -> str:
-    from ..tree import TokenTree
+    from ..base.tree import TokenTree
 
     depth = acceptance.about["k"]
     interval = acceptance.about["interval"]

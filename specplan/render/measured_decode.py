@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from ..tree import TokenTree
-from ..units import plural, show_share, show_time
+from ..base.tree import TokenTree
+from ..base.units import plural, show_share, show_time
 from .output import Answer, Table, answer_of
 
 NAMES = {

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ..model import ModelSpec
-from ..units import show_bytes, show_count
+from ..base.units import show_bytes, show_count
+from ..models.spec import ModelSpec
 from .output import Answer, Table, answer_of
 
 
@@ -36,7 +36,7 @@ def list_answer(models: Mapping[str, ModelSpec]) -> Answer:
 
 def model_keys(model: ModelSpec) -> dict[str, Any]:
     """A model as the JSON document has it."""
-    from ..model_files import describe
+    from ..models.load import describe
 
     return describe(model)
 

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from ..errors import EnvironmentProblem, InputError
+from ..base.errors import EnvironmentProblem, InputError
 
 # A console this wide never cuts a table; a narrower terminal wraps by itself.
 NEVER_CUT = 1000

@@ -6,12 +6,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields
 from typing import Any
 
-from ..acceptance_files import acceptance_document
-from ..batch import Joint, Stretch
-from ..drafters import bytes_ratio
-from ..memory import Memory
-from ..plan import Costs, Limits, Plan, Shape
-from ..units import plural, show_bytes, show_share, show_time
+from ..acceptance.documents import acceptance_document
+from ..base.units import plural, show_bytes, show_share, show_time
+from ..models.pair import bytes_ratio
+from ..planning.batch import Joint, Stretch
+from ..planning.plan import Plan
+from ..search.costs import RoundCosts
+from ..search.shape import Shape
+from ..search.space import Space
+from ..timing.memory import Memory
 from .bars import bars
 from .export import stack_parts, stack_words
 from .extra import NOTHING, extra_keys, extra_tables
@@ -32,8 +35,8 @@ from .tree import (
 def plan_answer(
     place: Any,
     answer: Plan,
-    costs: Costs,
-    limits: Limits,
+    costs: RoundCosts,
+    limits: Space,
     acceptance: Any | None,
     stretches: Sequence[Stretch] | None,
     extra: Any,
@@ -79,7 +82,7 @@ def plan_answer(
     )
 
 
-def cost_keys(costs: Costs) -> dict[str, Any]:
+def cost_keys(costs: RoundCosts) -> dict[str, Any]:
     """Times of the passes by width, so that a document says by itself what another shape would cost."""
     draft, last = costs.draft, costs.draft.last or len(costs.verify_s)
     each = [draft.at(width) for width in range(1, last + 1)] if callable(draft.pass_s) else draft.pass_s
@@ -98,7 +101,7 @@ def cost_keys(costs: Costs) -> dict[str, Any]:
 NO_MEMORY = dict.fromkeys(item.name for item in fields(Memory))
 
 
-def plan_keys(place: Any, answer: Plan, costs: Costs, acceptance: Any | None) -> dict[str, Any]:
+def plan_keys(place: Any, answer: Plan, costs: RoundCosts, acceptance: Any | None) -> dict[str, Any]:
     """The plan's own keys of the JSON document; contract.md has their meaning."""
     shown = answer.recommended
     draft, target = costs.draft, place.model
@@ -184,7 +187,7 @@ def _break_even_words(answer: Plan) -> str:
     return f"; break-even at {even.tau:.3f} tokens a round{p}"
 
 
-def _parts(answer: Plan, costs: Costs, acceptance: Any | None, given: Shape | None) -> Iterator[Table | Lines]:
+def _parts(answer: Plan, costs: RoundCosts, acceptance: Any | None, given: Shape | None) -> Iterator[Table | Lines]:
     if answer.best is None:
         yield break_even_rows(answer.break_even_table, costs)
     else:
@@ -237,7 +240,7 @@ def _joint_words(joint: Joint | None) -> Iterator[str]:
         )
 
 
-def _round_table(shape: Shape, costs: Costs) -> Table:
+def _round_table(shape: Shape, costs: RoundCosts) -> Table:
     assert shape.round_s is not None
     parts = (
         (f"draft, {shape.draft.passes} passes", shape.draft.total_s or 0.0),
@@ -261,7 +264,7 @@ def _memory_table(memory: Memory) -> Table:
     return Table(("memory", ""), rows)
 
 
-def _why(answer: Plan, costs: Costs) -> Iterator[str]:
+def _why(answer: Plan, costs: RoundCosts) -> Iterator[str]:
     verdict = answer.verdict
     if verdict.speculate is None:
         yield "Give an acceptance to get a verdict: --p 0.6, --accept-length 2.8 --k 5, --acceptance FILE, ..."

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ..roofline import Roofline
-from ..units import show_bandwidth, show_bytes, show_count, show_rate, show_share, show_time
+from ..base.units import show_bandwidth, show_bytes, show_count, show_rate, show_share, show_time
+from ..timing.roofline import Roofline
 from .bars import bars
 from .output import Answer, Table, answer_of
 
@@ -168,7 +168,7 @@ def share_sentence(share: float, tpot_s: float) -> str:
 
 
 def _fit_warning(place: Any) -> list[str]:
-    from ..memory import target_bytes
+    from ..timing.memory import target_bytes
 
     load, has = place.load, place.hardware.memory.capacity
     needs = target_bytes(place.model, context=load.context, batch=load.batch, tp=load.tp, offload=place.offload)

@@ -17,8 +17,8 @@ from operator import attrgetter
 from pathlib import Path
 from typing import Any, BinaryIO, get_type_hints
 
-from ..errors import EnvironmentProblem, InputError
-from ..sweep import RESULTS, Row
+from ..base.errors import EnvironmentProblem, InputError
+from ..planning.sweep import RESULTS, Row
 from .output import whole_file
 
 LABELS = ("gpu", "model", "dtype", "tp", "engine", "method", "draft")

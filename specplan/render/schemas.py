@@ -6,18 +6,20 @@ from typing import Any
 
 from typing_extensions import TypedDict
 
-from ..acceptance import Interval
-from ..advise import Trial
-from ..batch import Joint, Stretch
-from ..drift import Drift
-from ..explain import Ceiling, Moved
-from ..in_stack import Family
-from ..optimize import Candidate
-from ..plan import BreakEven, DraftTime, Dynamic, Verdict
-from ..price import Price
-from ..roofline import Roofline
-from ..simulate import Simulated
-from ..validate import Term
+from ..acceptance.drift import Drift
+from ..acceptance.kinds import Interval
+from ..planning.advise import Trial
+from ..planning.batch import Joint, Stretch
+from ..planning.explain import Ceiling, Moved
+from ..planning.families import Family
+from ..planning.plan import BreakEven, Verdict
+from ..planning.price import Price
+from ..planning.simulate import Simulated
+from ..planning.validate import Term
+from ..search.optimize import Candidate
+from ..search.shape import DraftTime
+from ..search.space import Dynamic
+from ..timing.roofline import Roofline
 from .sweep import Pivot
 
 Mask = list[list[int]]

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ..acceptance import Acceptance
-from ..simulate import Simulated
-from ..tree import TokenTree
+from ..acceptance.kinds import Acceptance
+from ..base.tree import TokenTree
+from ..planning.simulate import Simulated
 from .output import Answer, Table, answer_of
 from .tree import acceptance_assumptions
 

@@ -7,9 +7,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from ..errors import InputError, did_you_mean
-from ..sweep import Chunk, rows
-from ..units import plural
+from ..base.errors import InputError, did_you_mean
+from ..base.units import plural
+from ..planning.sweep import Chunk, rows
 from .output import Answer, Pairs, Table, answer_of
 from .rows import COLUMNS, LABELS, TYPES, Cells, csv_text, label_cells, result_cells, values_of
 

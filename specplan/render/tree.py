@@ -6,21 +6,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields
 from typing import Any
 
-from ..acceptance import Interval, tau_interval
-from ..plan import (
-    Best,
-    BreakEven,
-    Costs,
-    Limits,
-    Shape,
-    best_chain,
-    best_tree,
-    break_even_table,
-    comparisons,
-    shape_of,
-)
-from ..tree import TokenTree
-from ..units import plural, show_time
+from ..acceptance.kinds import Interval, tau_interval
+from ..base.tree import TokenTree
+from ..base.units import plural, show_time
+from ..planning.plan import BreakEven, break_even_table
+from ..search.best import Best, best_chain, best_tree, comparisons
+from ..search.costs import RoundCosts
+from ..search.shape import Shape, shape_of
+from ..search.space import Space
 from .export import stack_parts, stack_words
 from .output import Answer, Lines, Table, answer_of
 
@@ -36,8 +29,8 @@ NAMES = {
 def tree_answer(
     place: Any,
     acceptance: Any,
-    limits: Limits | None,
-    costs: Costs | None,
+    limits: Space | None,
+    costs: RoundCosts | None,
     given: TokenTree | None,
     *,
     mask: bool,
@@ -51,7 +44,7 @@ def tree_answer(
     stack   what the stack reads for it
     """
     if given is not None:
-        limits = Limits(max(given.nodes, 1), max(given.depth, 1))
+        limits = Space(max(given.nodes, 1), max(given.depth, 1))
         shape = shape_of(given, acceptance, costs)
         best, tree = None, given
     else:
@@ -169,7 +162,7 @@ def acceptance_assumptions(acceptance: Any) -> list[tuple[str, str]]:
     return [(text, "acceptance") for text in said]
 
 
-def cost_assumptions(costs: Costs | None) -> list[tuple[str, str]]:
+def cost_assumptions(costs: RoundCosts | None) -> list[tuple[str, str]]:
     if costs is None:
         return []
     conventions = {
@@ -183,7 +176,7 @@ def cost_assumptions(costs: Costs | None) -> list[tuple[str, str]]:
     return [(text, "--draft-shape block" if costs.draft_shape == "block" else f"--draft-passes {costs.draft_passes}")]
 
 
-def _own_passes(costs: Costs) -> tuple[str, str]:
+def _own_passes(costs: RoundCosts) -> tuple[str, str]:
     """How a method that has its own count of draft passes is charged."""
     passes = costs.draft.passes
     assert passes is not None
@@ -198,7 +191,7 @@ def _heading(shape: Shape) -> str:
     return f"{plural(shape.nodes, 'node')} (verify width {shape.width}), depth {shape.depth}, level widths {widths}"
 
 
-def _verdict(shape: Shape, best: Best | None, others: Mapping[str, Shape | None], costs: Costs | None) -> str:
+def _verdict(shape: Shape, best: Best | None, others: Mapping[str, Shape | None], costs: RoundCosts | None) -> str:
     if best is None:
         what = "chain" if shape.depth == shape.nodes else "tree"
         size = f"{plural(shape.nodes, 'node')} (verify width {shape.width})"
@@ -220,7 +213,7 @@ def _verdict(shape: Shape, best: Best | None, others: Mapping[str, Shape | None]
     return text + beside + (f", the full tree of {full.nodes} {full.tau:.3f}." if full is not None else ".")
 
 
-def _why(shape: Shape, best: Best | None, costs: Costs | None, interval: Interval | None) -> Iterator[str]:
+def _why(shape: Shape, best: Best | None, costs: RoundCosts | None, interval: Interval | None) -> Iterator[str]:
     levels = ", ".join(f"{s:.4g}" for s in shape.level_survival)
     if levels:
         yield (
@@ -246,7 +239,7 @@ def _why(shape: Shape, best: Best | None, costs: Costs | None, interval: Interva
             yield f"Not proved: a better shape could gain at most {best.gap:.2%}."
 
 
-def _next_node(best: Best, costs: Costs | None) -> str:
+def _next_node(best: Best, costs: RoundCosts | None) -> str:
     """Where the next node stops paying."""
     rows, nodes = best.candidates, best.shape.nodes
     here, after = rows[nodes], rows[nodes + 1] if nodes + 1 < len(rows) else None
@@ -294,7 +287,7 @@ def _comparison_row(name: str, shape: Shape, timed: bool) -> list[str]:
     return cells
 
 
-def _candidates_table(best: Best, costs: Costs) -> Table:
+def _candidates_table(best: Best, costs: RoundCosts) -> Table:
     """Some rows of the curve over node counts: powers of two and the neighbourhood of the optimum."""
     last = len(best.candidates) - 1
     around = range(best.shape.nodes - 1, best.shape.nodes + 2)
@@ -356,15 +349,15 @@ def mask_lines(tree: TokenTree) -> Iterator[str]:
 def sweep_answer(
     place: Any,
     ps: Sequence[float],
-    limits: Limits | None,
-    costs: Costs | None,
+    limits: Space | None,
+    costs: RoundCosts | None,
     given: TokenTree | None,
     *,
     decay: float = 1.0,
     known: bool = True,
 ) -> Answer:
     """Tree against chain over p; `known` is False when no acceptance was given at all."""
-    from ..acceptance import Independent
+    from ..acceptance.kinds import Independent
 
     rows = [_sweep_row(Independent(p, decay), limits, costs, given) for p in ps]
     cells = [
@@ -404,10 +397,10 @@ def sweep_answer(
 
 
 def _sweep_row(
-    acceptance: Any, limits: Limits | None, costs: Costs | None, given: TokenTree | None
+    acceptance: Any, limits: Space | None, costs: RoundCosts | None, given: TokenTree | None
 ) -> tuple[Shape, Shape]:
     if given is not None:
-        limits = Limits(max(given.nodes, 1), max(given.depth, 1))
+        limits = Space(max(given.nodes, 1), max(given.depth, 1))
         return shape_of(given, acceptance, costs), best_chain(acceptance, limits, costs)
     assert limits is not None
     return best_tree(acceptance, limits, costs).shape, best_chain(acceptance, limits, costs)
@@ -420,7 +413,7 @@ def _ratio(tree: Shape, chain: Shape) -> float:
     return tree.tau / chain.tau
 
 
-def break_even_answer(place: Any, limits: Limits, costs: Costs) -> Answer:
+def break_even_answer(place: Any, limits: Space, costs: RoundCosts) -> Answer:
     """What acceptance chains need, for when none was given."""
     rows = break_even_table(limits, costs)
     assumptions = [*place.assumptions, *cost_assumptions(costs)]
@@ -437,7 +430,7 @@ def break_even_answer(place: Any, limits: Limits, costs: Costs) -> Answer:
     )
 
 
-def break_even_rows(rows: Sequence[BreakEven], costs: Costs) -> Table:
+def break_even_rows(rows: Sequence[BreakEven], costs: RoundCosts) -> Table:
     """The break-even of chains of several lengths."""
     cells = [
         (

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from .. import units
-from ..validate import TERMS, Fitted, Term, Validation
+from ..base import units
+from ..planning.validate import TERMS, Fitted, Term, Validation
 from .output import Answer, Table, answer_of
 
 NAMES = {

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from ..plan import Dynamic
+from ..search.space import Dynamic
 from ._numbers_check import one_of, outside, whole
 from ._paths_check import unknown_settings
 from .capability import Capability, Problem

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ..plan import Dynamic
+from ..search.space import Dynamic
 from ._numbers_check import outside, whole
 from .capability import Capability, Problem
 from .exporting import pool_size

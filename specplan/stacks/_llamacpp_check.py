@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ..plan import Dynamic
+from ..search.space import Dynamic
 from ._numbers_check import names, outside, rates_problem, whole
 from ._paths_check import unknown_settings
 from .capability import Capability, Problem
@@ -61,7 +61,7 @@ def _types(settings: Mapping[str, Any]) -> list[Problem]:
     unknown = [name for name in str(given).split(",") if name not in TYPES]
     if not unknown:
         return []
-    from ..errors import did_you_mean
+    from ..base.errors import did_you_mean
 
     hint = did_you_mean(unknown[0], TYPES, otherwise=", ".join(TYPES))
     return [Problem("refused", "spec_type", f"{unknown[0][:30]!r} is not known; {hint}")]

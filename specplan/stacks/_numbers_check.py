@@ -34,7 +34,7 @@ def outside(settings: Mapping[str, Any], name: str, low: float, high: float | No
 
 def one_of(settings: Mapping[str, Any], name: str, known: tuple[str, ...], does: str) -> list[Problem]:
     """Refused where the setting is there and none of the known values."""
-    from ..errors import did_you_mean
+    from ..base.errors import did_you_mean
 
     if name not in settings or settings[name] in known:
         return []

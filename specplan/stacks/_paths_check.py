@@ -6,9 +6,9 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from ..errors import InputError
-from ..plan import Dynamic
-from ..tree import MAX_NODES, TokenTree, show_path
+from ..base.errors import InputError
+from ..base.tree import MAX_NODES, TokenTree, show_path
+from ..search.space import Dynamic
 from .capability import Capability, Problem
 from .limits import broken_limits
 from .path_list import parse_paths
@@ -97,7 +97,7 @@ def shape_of(setting: str) -> Callable[[Mapping[str, Any]], Dynamic | None]:
 
 def unknown_settings(settings: Mapping[str, Any], known: Sequence[str], what: str) -> list[Problem]:
     """A problem for each setting that the stack does not know."""
-    from ..errors import did_you_mean
+    from ..base.errors import did_you_mean
 
     return [
         Problem(

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ..plan import Dynamic
+from ..search.space import Dynamic
 from ._numbers_check import names, outside, whole
 from ._paths_check import unknown_settings
 from .capability import Capability, Problem

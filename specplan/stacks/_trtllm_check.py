@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ..plan import Dynamic
+from ..search.space import Dynamic
 from . import _trtllm_static
 from ._numbers_check import names, outside, whole
 from ._paths_check import shape_of, unknown_settings

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from textwrap import indent
 from typing import Any
 
-from ..errors import DoesNotFit
-from ..tree import TokenTree
+from ..base.errors import DoesNotFit
+from ..base.tree import TokenTree
 from . import buffers
 from ._paths_check import Outcomes, path_problems
 from .capability import Capability, Export, Problem, Wanted, number

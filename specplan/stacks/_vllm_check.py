@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ..plan import Dynamic
+from ..search.space import Dynamic
 from . import _vllm_token_tree
 from ._numbers_check import names, outside, rates_problem, whole
 from ._paths_check import shape_of, unknown_settings
@@ -127,7 +127,7 @@ def _method(given: Mapping[str, Any], at: tuple[int, ...]) -> list[Problem]:
     if method in OLD_METHODS and method not in known:
         return [Problem("refused", "method", f"{method} was in 0.20.2 and is gone in 0.33.0")]
     if method not in known and not str(method).endswith("_mtp"):
-        from ..errors import did_you_mean
+        from ..base.errors import did_you_mean
 
         text = f"{str(method)[:40]!r} is not known; {did_you_mean(str(method), known, otherwise=', '.join(known))}"
         return [Problem("refused", "method", text)]

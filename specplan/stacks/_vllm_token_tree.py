@@ -7,8 +7,8 @@ import shlex
 from collections.abc import Mapping
 from typing import Any
 
-from ..errors import DoesNotFit, InputError
-from ..tree import TokenTree
+from ..base.errors import DoesNotFit, InputError
+from ..base.tree import TokenTree
 from ._paths_check import Outcomes, path_problems
 from .capability import Capability, Export, Problem, Wanted, number
 from .limits import is_uniform

@@ -18,8 +18,8 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from ..acceptance import to_number, to_probabilities
-from ..errors import InputError
+from ..acceptance.kinds import to_number, to_probabilities
+from ..base.errors import InputError
 from .reading import Asked, Reading, added, histogram, objects_with
 from .sequoia import vector
 

@@ -16,10 +16,10 @@ import math
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from ..errors import InputError
-from ..files import parse_json, read_text
-from ..plan import Dynamic
-from ..validate import Measured
+from ..base.errors import InputError
+from ..base.files import parse_json, read_text
+from ..search.space import Dynamic
+from .measured import Measured
 from .reading import number, objects_with
 
 COLUMNS = ("batch", "k", "tokens_per_s", "tau", "round_s", "tpot_s", "round_ms", "tpot_ms")

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..tree import TokenTree
+from ..base.tree import TokenTree
 
 # Medusa, Hydra and EAGLE-1 keep this many candidates a head, or a parent; a constant in their sources.
 TOPK = 10

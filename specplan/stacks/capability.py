@@ -10,9 +10,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from ..errors import InputError
-from ..plan import Dynamic
-from ..tree import TokenTree
+from ..base.errors import InputError
+from ..base.tree import TokenTree
+from ..search.space import Dynamic
 
 if TYPE_CHECKING:
     from .prometheus import Page

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ..errors import InputError
-from ..files import parse_json, read_text
-from ..plan import Dynamic
-from ..tree import TokenTree
+from ..base.errors import InputError
+from ..base.files import parse_json, read_text
+from ..base.tree import TokenTree
+from ..search.space import Dynamic
 from .capability import Capability, Problem, Stack
 from .registry import stacks
 from .settings_text import own

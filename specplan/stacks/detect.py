@@ -15,16 +15,16 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import IO, Any
 
-from ..acceptance import Acceptance
-from ..acceptance_files import (
+from ..acceptance.documents import (
     DOCUMENT_KEYS,
     acceptance_from_csv,
     acceptance_from_document,
     acceptance_from_rows,
     is_rows,
 )
-from ..errors import EnvironmentProblem, InputError
-from ..files import parse_json, parse_yaml
+from ..acceptance.kinds import Acceptance
+from ..base.errors import EnvironmentProblem, InputError
+from ..base.files import parse_json, parse_yaml
 from . import bare, golden, lm_studio, medusa, nvidia, others, sequoia
 from .prometheus import PageReader
 from .reading import SHAPES, Asked, LineReader, Reading, refuse_part, to_acceptance
@@ -464,7 +464,7 @@ def read_url(url: str, *, for_s: float | None = None, **hints: Any) -> Acceptanc
         return first
     import time
 
-    from ..drift import window
+    from ..acceptance.drift import window
 
     time.sleep(for_s)
     return window(first, read_any(fetch_page(url), where=url, **hints))

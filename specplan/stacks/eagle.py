@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..plan import Dynamic
+from ..search.space import Dynamic
 from . import _eagle_check
 from .capability import Capability, Export, Stack, Wanted
 from .reading import Asked, Reading, flat, objects_with

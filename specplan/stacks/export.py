@@ -6,12 +6,14 @@ import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
-from ..acceptance import Acceptance, as_acceptance
-from ..errors import DoesNotFit, InputError
-from ..plan import Costs, Dynamic, Limits, Plan, Shape
-from ..tree import TokenTree
+from ..acceptance.kinds import Acceptance, as_acceptance
+from ..base.errors import DoesNotFit, InputError
+from ..base.tree import TokenTree
+from ..search.costs import RoundCosts
+from ..search.shape import Shape
+from ..search.space import Dynamic, Space
 from .capability import Capability, Export, Scheduled, Stack, Wanted
 from .exporting import check_schedule, export_to, fitting
 from .registry import stack_of
@@ -19,6 +21,14 @@ from .sources import Source, of_lengths, read_source
 
 if TYPE_CHECKING:
     from .lowering import Lowered
+
+
+@runtime_checkable
+class Planned(Protocol):
+    """A plan: what it recommends is exported."""
+
+    @property
+    def recommended(self) -> Shape | None: ...
 
 
 @dataclass(frozen=True)
@@ -65,13 +75,13 @@ class Exported:
 
 
 def export(
-    shape: Source | Plan | Shape | TokenTree | Dynamic | Sequence[Any] | str,
+    shape: Source | Planned | Shape | TokenTree | Dynamic | Sequence[Any] | str,
     *,
     to: str,
     lower: bool = False,
     acceptance: Acceptance | Sequence[float] | None = None,
-    costs: Costs | None = None,
-    limits: Limits | None = None,
+    costs: RoundCosts | None = None,
+    limits: Space | None = None,
     **wanted: Any,
 ) -> Exported:
     """A shape as a stack reads it.
@@ -89,7 +99,7 @@ def export(
     4
     >>> export([[0], [1]], to="vllm")
     Traceback (most recent call last):
-    specplan.errors.DoesNotFit: vllm 0.33.0: a node has 2 children; only a chain can be run
+    specplan.base.errors.DoesNotFit: vllm 0.33.0: a node has 2 children; only a chain can be run
       hint: --lower gives the best shape that it can run, with the loss stated
     """
     stack, capability, version = stack_of(to)
@@ -117,7 +127,7 @@ def as_source(shape: Any) -> Source:
     """What an export starts from, of any kind that `export` takes."""
     if isinstance(shape, Source):
         return shape
-    if isinstance(shape, Plan):
+    if isinstance(shape, Planned):
         if shape.recommended is None:
             raise InputError("the plan has no shape: it was made without an acceptance", hint="give it one")
         shape = shape.recommended
@@ -156,7 +166,7 @@ def _yielded(source: Source) -> Shape | None:
     return yielded(source)
 
 
-def _passes(costs: Costs | None) -> tuple[tuple[int, float], ...]:
+def _passes(costs: RoundCosts | None) -> tuple[tuple[int, float], ...]:
     """(tokens in the pass, seconds) of the plan's verification passes."""
     if costs is None or costs.relative:
         return ()

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from ..errors import DoesNotFit, InputError
-from ..plan import Dynamic
-from ..tree import TokenTree
+from ..base.errors import DoesNotFit, InputError
+from ..base.tree import TokenTree
+from ..search.space import Dynamic
 from .capability import Capability, Export, Scheduled, Stack, Wanted, is_later
 from .limits import require_within
 

@@ -6,8 +6,8 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from ..acceptance import to_number
-from ..errors import InputError
+from ..acceptance.kinds import to_number
+from ..base.errors import InputError
 from .reading import Asked, Reading
 
 # How such a file is told from other YAML.

@@ -10,8 +10,8 @@ from collections.abc import Mapping, Sequence
 from itertools import accumulate, pairwise
 from typing import Any
 
-from ..errors import InputError
-from ..tree import MAX_NODES, TokenTree
+from ..base.errors import InputError
+from ..base.tree import MAX_NODES, TokenTree
 
 KEYS = ("roots", "branches", "Successors", "mask", "depth", "size")
 

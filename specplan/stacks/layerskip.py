@@ -5,7 +5,7 @@ Source: facebookresearch/LayerSkip, self_speculation/generator_base.py.
 
 from __future__ import annotations
 
-from ..errors import InputError
+from ..base.errors import InputError
 from . import _chains_check
 from .capability import Capability, Export, Stack, Wanted
 from .writing import named

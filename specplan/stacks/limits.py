@@ -8,8 +8,8 @@
 
 from __future__ import annotations
 
-from ..errors import DoesNotFit
-from ..tree import TokenTree, show_path
+from ..base.errors import DoesNotFit
+from ..base.tree import TokenTree, show_path
 from .capability import Capability
 
 HINT = "--lower gives the best shape that it can run, with the loss stated"

@@ -16,11 +16,11 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from ..errors import InputError
-from ..files import parse_json
-from ..hardware import Curve
-from ..measured_curves import curve_of
-from ..model import FORMATS
+from ..base.errors import InputError
+from ..base.files import parse_json
+from ..hardware.profile import Curve
+from ..models.spec import FORMATS
+from ..timing.measured import curve_of
 
 MICRO_BATCH = 512
 """llama-bench's default for --ubatch-size; its table leaves a column out where the default holds."""

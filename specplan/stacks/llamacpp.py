@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from ..errors import InputError
+from ..base.errors import InputError
 from . import _llamacpp_check
 from .capability import Capability, Export, Stack, Wanted
 from .prometheus import Page, read_counters

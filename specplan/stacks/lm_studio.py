@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..errors import InputError
+from ..base.errors import InputError
 from .reading import Asked, Reading, check_stated, objects_with, total
 
 

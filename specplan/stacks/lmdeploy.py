@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ..errors import InputError
+from ..base.errors import InputError
 from . import _chains_check
 from .capability import Capability, Export, Stack, Wanted
 from .prometheus import Page, read_counters

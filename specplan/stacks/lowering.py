@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from ..errors import DoesNotFit
-from ..in_stack import MOST_TOPK, Runnable, dynamic_shape, search_in
-from ..plan import DEFAULT_DEPTH, Dynamic, Limits, Shape, shape_of
-from ..tree import TokenTree
+from ..base.errors import DoesNotFit
+from ..base.tree import TokenTree
+from ..search.shape import Shape, shape_of
+from ..search.space import DEFAULT_DEPTH, MOST_TOPK, Dynamic, Runnable, Space
+from ..search.within import dynamic_shape, search_in
 from .capability import Capability, Scheduled, Wanted
 from .exporting import known_method, pool_size
 from .sources import Source
@@ -97,12 +98,12 @@ def lowered(source: Source, wanted: Wanted, capability: Capability) -> Lowered:
     return Lowered(chosen, (f"in place of the given shape: {note}",), shape, instead)
 
 
-def _limits(source: Source) -> Limits:
+def _limits(source: Source) -> Space:
     nodes = max(source.tree.nodes, 1)
     if source.costs is None:
-        return Limits(nodes, max(DEFAULT_DEPTH, source.tree.depth))
+        return Space(nodes, max(DEFAULT_DEPTH, source.tree.depth))
     most = len(source.costs.verify_s) - 1
-    return source.limits or Limits(max(min(most, nodes), 1))
+    return source.limits or Space(max(min(most, nodes), 1))
 
 
 def _nearest(source: Source, wanted: Wanted, capability: Capability, within: Runnable) -> Lowered:

@@ -8,8 +8,8 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ..acceptance import to_probabilities
-from ..errors import InputError
+from ..acceptance.kinds import to_probabilities
+from ..base.errors import InputError
 from . import buffers
 from ._paths_check import Outcomes, path_problems, shape_of
 from .capability import Capability, Export, Problem, Stack, Wanted

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ..errors import InputError
+from ..base.errors import InputError
 from . import _chains_check
 from .capability import Capability, Export, Stack, Wanted
 from .reading import Asked, Reading, added, histogram, objects_with

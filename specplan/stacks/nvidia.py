@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from ..acceptance import to_number
-from ..acceptance_rules import RULES
-from ..errors import InputError
+from ..acceptance.kinds import to_number
+from ..acceptance.rules import RULES
+from ..base.errors import InputError
 from .reading import Asked, Reading, check_stated, histogram, length_of, number, objects_with
 
 # Drafters that plan the whole block at once: another K is another block.

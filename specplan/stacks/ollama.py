@@ -5,7 +5,7 @@ Source: ollama/ollama pull request 15980 (Modelfile DRAFT), issue 5800.
 
 from __future__ import annotations
 
-from ..errors import DoesNotFit
+from ..base.errors import DoesNotFit
 from . import _chains_check
 from .capability import Capability, Export, Stack, Wanted
 

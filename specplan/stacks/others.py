@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from ..errors import InputError
-from ..tree import MAX_DEPTH
+from ..base.errors import InputError
+from ..base.tree import MAX_DEPTH
 from .reading import Asked, Reading, flat, objects_with
 
 

@@ -11,8 +11,8 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from ..errors import InputError
-from ..tree import TokenTree
+from ..base.errors import InputError
+from ..base.tree import TokenTree
 from .capability import Export
 
 _TOKEN = re.compile(r"\s*(?:([\[(])|([\])])|(,)|([+-]?\d+(?:\.\d+)?)|(#[^\n]*))")

@@ -16,10 +16,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Protocol
 
-from ..acceptance import Acceptance, Chain, Counts, DepthTable, Interval, Positional, tau_interval, to_number
-from ..by_k import NO_K, ByK, of_tree
-from ..errors import InputError
-from ..tree import MAX_DEPTH, TokenTree
+from ..acceptance.by_k import NO_K, ByK, of_tree
+from ..acceptance.kinds import Acceptance, Chain, Counts, DepthTable, Interval, Positional, tau_interval, to_number
+from ..base.errors import InputError
+from ..base.tree import MAX_DEPTH, TokenTree
 
 # Chain that stands for an endless one where K is unknown: at a rate of 0.9 the rest is below 0.2 % of the tokens.
 ENDLESS = 64

@@ -7,7 +7,7 @@ import pkgutil
 from functools import cache
 
 from .. import stacks as package
-from ..errors import InputError, did_you_mean
+from ..base.errors import InputError, did_you_mean
 from .capability import Capability, Stack
 
 

@@ -6,9 +6,9 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ..acceptance import to_probabilities
-from ..errors import EnvironmentProblem
-from ..tree import TokenTree
+from ..acceptance.kinds import to_probabilities
+from ..base.errors import EnvironmentProblem
+from ..base.tree import TokenTree
 from ._growmap_check import growmap_problems
 from .capability import Capability, Export, Problem, Stack, Wanted
 from .growmap import growmap

@@ -13,8 +13,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from ..errors import InputError
-from ..files import parse_json, read_bytes
+from ..base.errors import InputError
+from ..base.files import parse_json, read_bytes
 from .tree_files import data_of
 
 # What surrounds the speculative settings, in flags and in files.

@@ -11,8 +11,8 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ..errors import DoesNotFit, InputError
-from ..plan import Dynamic
+from ..base.errors import DoesNotFit, InputError
+from ..search.space import Dynamic
 from . import _sglang_check
 from .capability import Capability, Export, Stack, Wanted
 from .prometheus import Page

@@ -12,14 +12,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from ..acceptance import Acceptance, to_number, to_whole
-from ..acceptance_files import acceptance_from_document
-from ..drafters import Draft
-from ..errors import InputError
-from ..files import parse_json, read_bytes, to_text
-from ..plan import DEFAULT_DEPTH, Costs, Dynamic, Limits
-from ..rounds import PASSES, SHAPES
-from ..tree import MAX_DEPTH, TokenTree
+from ..acceptance.documents import acceptance_from_document
+from ..acceptance.kinds import Acceptance, to_number, to_whole
+from ..base.errors import InputError
+from ..base.files import parse_json, read_bytes, to_text
+from ..base.tree import MAX_DEPTH, TokenTree
+from ..search.costs import RoundCosts
+from ..search.rounds import PASSES, SHAPES
+from ..search.space import DEFAULT_DEPTH, Dynamic, Space
+from ..timing.draft import Draft
 from .capability import Scheduled
 from .exporting import covering
 from .tree_files import tree_of
@@ -47,8 +48,8 @@ class Source:
     batch: int = 1
     exit_layer: int | None = None
     acceptance: Acceptance | None = None
-    costs: Costs | None = None
-    limits: Limits | None = None
+    costs: RoundCosts | None = None
+    limits: Space | None = None
     survival: tuple[float, ...] = ()
 
 
@@ -199,7 +200,7 @@ def _times(given: Any, what: str) -> list[float]:
     return times
 
 
-def _costs(given: Mapping[str, Any]) -> Costs:
+def _costs(given: Mapping[str, Any]) -> RoundCosts:
     draft = given.get("draft_s")
     if isinstance(draft, list):
         rows = _times([value or 0.0 for value in draft] if draft and not draft[0] else draft, "costs.draft_s")
@@ -209,7 +210,7 @@ def _costs(given: Mapping[str, Any]) -> Costs:
     for key, known in (("draft_passes", PASSES), ("draft_shape", SHAPES)):
         if given.get(key) not in known:
             raise InputError(f"costs.{key} is {str(given.get(key))[:30]!r}", hint="one of " + ", ".join(known))
-    return Costs(
+    return RoundCosts(
         _times(given.get("verify_s"), "costs.verify_s"),
         proposed,
         to_number(given.get("overhead_s", 0.0), "costs.overhead_s"),
@@ -221,11 +222,11 @@ def _costs(given: Mapping[str, Any]) -> Costs:
     )
 
 
-def _limits(inputs: Mapping[str, Any]) -> Limits | None:
+def _limits(inputs: Mapping[str, Any]) -> Space | None:
     if inputs.get("budget") is None:
         return None
     children = inputs.get("max_children")
-    return Limits(
+    return Space(
         to_whole(inputs["budget"], "budget"),
         to_whole(inputs.get("max_depth") or DEFAULT_DEPTH, "max_depth"),
         None if children is None else to_whole(children, "max_children"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ..tree import TokenTree
+from ..base.tree import TokenTree
 from .capability import Capability, Export, Problem, Stack, Wanted
 from .writing import named
 

@@ -8,9 +8,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from ..errors import DoesNotFit
-from ..plan import Dynamic
-from ..tree import TokenTree
+from ..base.errors import DoesNotFit
+from ..base.tree import TokenTree
+from ..search.space import Dynamic
 from .capability import Capability, Stack
 from .export import Exported, export
 from .sources import Source

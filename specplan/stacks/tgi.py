@@ -5,7 +5,7 @@ Source: launcher/src/main.rs, router/src/server.rs.
 
 from __future__ import annotations
 
-from ..errors import InputError
+from ..base.errors import InputError
 from . import _chains_check
 from .capability import Capability, Export, Stack, Wanted
 from .prometheus import Page

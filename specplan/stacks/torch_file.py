@@ -13,7 +13,7 @@ import struct
 import zipfile
 from typing import Any
 
-from ..errors import InputError
+from ..base.errors import InputError
 
 LARGEST = 64 * 2**20
 # The pickle says which tensors there are, the numbers lie beside it: it is small, and so is all that comes of it.

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..errors import DoesNotFit, InputError
+from ..base.errors import DoesNotFit, InputError
 from . import _chains_check
 from .capability import Capability, Export, Stack, Wanted
 from .writing import draft_missing

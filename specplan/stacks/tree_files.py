@@ -16,9 +16,9 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from ..errors import InputError
-from ..files import parse_json, parse_yaml, read_bytes, to_text
-from ..tree import TokenTree
+from ..base.errors import InputError
+from ..base.files import parse_json, parse_yaml, read_bytes, to_text
+from ..base.tree import TokenTree
 from .growmap import tree_from_adjacency, tree_from_growmap
 from .path_list import parse_paths
 

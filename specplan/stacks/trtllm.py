@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..errors import DoesNotFit
-from ..plan import Dynamic
+from ..base.errors import DoesNotFit
+from ..search.space import Dynamic
 from . import _trtllm_check, _trtllm_static
 from .capability import Capability, Export, Stack, Wanted
 from .prometheus import Page, positions

@@ -11,7 +11,7 @@ import shlex
 from collections.abc import Mapping
 from typing import Any
 
-from ..errors import DoesNotFit, InputError
+from ..base.errors import DoesNotFit, InputError
 from . import _vllm_check, _vllm_token_tree
 from .capability import Capability, Export, Stack, Wanted
 from .prometheus import Page, read_counters

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ...plan import Shape
+from ...search.shape import Shape
 from .style import Theme, legend_below, log_axis, point, title
 
 

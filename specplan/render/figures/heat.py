@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ...optimize import Candidate
-from ...plan import Shape
-from ...views import RateGrid
+from ...planning.views import RateGrid
+from ...search.optimize import Candidate
+from ...search.shape import Shape
 from .style import Theme, legend_below, point, title, whole_axis
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ...compare import Row
+from ...planning.compare import Row
 from .style import Theme, title
 
 HATCHES = ("", "///", "...", "\\\\\\", "xx", "++", "oo", "**", "--")

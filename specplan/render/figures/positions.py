@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ...acceptance import Interval
-from ...views import Position
+from ...acceptance.kinds import Interval
+from ...planning.views import Position
 from .style import Theme, legend_below, title, whole_axis
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ...roofline import Roofline
-from ...units import show_bandwidth, show_rate, show_time
+from ...base.units import show_bandwidth, show_rate, show_time
+from ...timing.roofline import Roofline
 from .style import Theme, legend_below, log_axis, point, title
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ...errors import EnvironmentProblem, InputError, did_you_mean
+from ...base.errors import EnvironmentProblem, InputError, did_you_mean
 from ..output import write_whole
 from .style import THEMES, Theme
 

@@ -7,11 +7,14 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from ...compare import Row
-from ...plan import BreakEven, Costs, Limits, Plan, Shape, shape_of
-from ...roofline import Roofline, roofline_path
-from ...tree import TokenTree
-from ...views import positions, rank_rows, rate_grid
+from ...base.tree import TokenTree
+from ...planning.compare import Row
+from ...planning.plan import BreakEven, Plan
+from ...planning.views import positions, rank_rows, rate_grid
+from ...search.costs import RoundCosts
+from ...search.shape import Shape, shape_of
+from ...search.space import Space
+from ...timing.roofline import Roofline, roofline_path
 from ..output import Answer
 from ..sweep import Pivot
 from .batch import draw_batch
@@ -95,7 +98,7 @@ def _curve_panel(table: Any, times: Sequence[float], modes: bool) -> Panel:
     return Panel(draw)
 
 
-def tree_sheet(answer: Answer, acceptance: Any | None, limits: Limits | None, costs: Costs | None) -> Sheet:
+def tree_sheet(answer: Answer, acceptance: Any | None, limits: Space | None, costs: RoundCosts | None) -> Sheet:
     """The tree with its place on the stair and in the landscape; over a range of p, tree against chain."""
     document = answer.document
     if document["parents"] is None or acceptance is None:
@@ -120,8 +123,8 @@ def plan_sheet(
     answer: Answer,
     place: Any,
     plan: Plan,
-    costs: Costs,
-    limits: Limits,
+    costs: RoundCosts,
+    limits: Space,
     acceptance: Any | None,
     by_batch: Mapping[int, Shape],
     *,
@@ -189,13 +192,13 @@ def _tree_panel(tree: TokenTree, acceptance: Any, *, name: str | None = None) ->
     return Panel(draw, wide=tree.depth < tree.nodes, inches=tree_inches(tree))
 
 
-def _stair_panel(costs: Costs, marked: Mapping[str, int]) -> Panel:
+def _stair_panel(costs: RoundCosts, marked: Mapping[str, int]) -> Panel:
     seconds = dict(enumerate(costs.verify_s, 1))
     return Panel(partial(draw_stair, seconds=seconds, marked=marked, limits=KNEES, relative=costs.relative))
 
 
 def _landscape(
-    acceptance: Any, limits: Limits, costs: Costs, candidates: Any, optimum: Shape, recommended: Shape | None
+    acceptance: Any, limits: Space, costs: RoundCosts, candidates: Any, optimum: Shape, recommended: Shape | None
 ) -> Panel:
     """A heat map over nodes and levels; a curve over the nodes where only chains are looked at."""
     if limits.children == 1 or not acceptance.siblings_known or not optimum.nodes or limits.depth == 1:

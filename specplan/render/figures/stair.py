@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from ...units import show_time
+from ...base.units import show_time
 from .style import Theme, legend_below, point, time_unit, title, width_axis
 
 MARKS = ("*", "D", "s", "P")

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ...tree import TokenTree
-from ...views import best_chain, spans
+from ...base.tree import TokenTree
+from ...planning.views import best_chain, spans
 from .style import Theme, title
 
 # Room that a label needs, as a share of the width of the picture.

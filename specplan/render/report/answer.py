@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ...cells import Cell
-from ...compare import Row
-from ...plan import Plan
-from ...units import show_bytes
+from ...base.units import show_bytes
+from ...planning.cells import Cell
+from ...planning.compare import Row
+from ...planning.plan import Plan
 from ..compare import best_row, comparison_assumptions, method_tables, reasons, short_shape, verdict_words
 from ..output import Answer, Table, answer_of
 from ..plan import verdict_words as plan_verdict

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from ...roofline import Roofline
+from ...timing.roofline import Roofline
 from .data import Survey, short
 
 SCHEMA = "https://vega.github.io/schema/vega-lite/v6.json"

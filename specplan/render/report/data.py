@@ -6,13 +6,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ...acceptance import Acceptance
-from ...cells import Cell
-from ...compare import Row
-from ...plan import Costs, Shape
-from ...roofline import Roofline
-from ...tree import TokenTree
-from ...views import best_chain, spans
+from ...acceptance.kinds import Acceptance
+from ...base.tree import TokenTree
+from ...planning.cells import Cell
+from ...planning.compare import Row
+from ...planning.views import best_chain, spans
+from ...search.costs import RoundCosts
+from ...search.shape import Shape
+from ...timing.roofline import Roofline
 
 # Nodes that a round gets to less often than this are too thin to be seen.
 THINNEST = 0.001
@@ -56,7 +57,7 @@ class Survey:
     lead: str | None
     unknown: frozenset[str]
     chances: Sequence[Acceptance | None]
-    stairs: Sequence[Costs]
+    stairs: Sequence[RoundCosts]
     roofline: Mapping[str, Sequence[Roofline]]
 
     @property
@@ -131,7 +132,7 @@ def icicle(shape: Shape, acceptance: Acceptance) -> list[list[float]]:
     ]
 
 
-def _stair(costs: Costs) -> list[list[float | None]]:
+def _stair(costs: RoundCosts) -> list[list[float | None]]:
     """[width, milliseconds or plain passes]."""
     scale = 1.0 if costs.relative else 1e3
     stride = -(-len(costs.verify_s) // WIDTHS)

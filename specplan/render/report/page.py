@@ -11,9 +11,9 @@ from pathlib import Path
 from string import Template
 from typing import Any
 
-from ...compare import Row
-from ...errors import EnvironmentProblem
-from ...units import show_bytes
+from ...base.errors import EnvironmentProblem
+from ...base.units import show_bytes
+from ...planning.compare import Row
 from ..compare import short_shape
 from ..output import Answer, Table, plain
 from .charts import charts

@@ -1,0 +1,1 @@
+"""Ways of drafting: what each costs, which shapes it drafts, what it asks for."""

@@ -1,0 +1,1 @@
+"""What a model is: its matrices, attention and formats; where configs and weights are found and read."""

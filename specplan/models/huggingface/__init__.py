@@ -1,0 +1,1 @@
+"""Hugging Face configs: fields, families and quantization dialects in, one `ModelSpec` out."""
